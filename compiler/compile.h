@@ -1,0 +1,46 @@
+/* The compiler's face to the runtime: Lua text in, a program; a program and a
+ * configuration in, a CUDA unit. Needs no GPU. Read compile.c first: it calls
+ * the stages in order. */
+#ifndef FACC_COMPILE_H
+#define FACC_COMPILE_H
+
+#include "compiler/emit/emit.h"
+#include "compiler/ir/eval.h"
+#include "compiler/ir/ir.h"
+#include "compiler/passes/passes.h"
+
+struct program {
+    struct arena *arena; /* owns the program itself and all below */
+    struct ir_graph *graph;
+    struct ir_roots roots;     /* after all passes */
+    struct eval_plan *plan;    /* of roots */
+    const char *name;          /* file or chunk name as given */
+    int score_paths, mask_paths; /* explored while tracing */
+    const char *warning;       /* lint ("… is never used"), "" when none */
+};
+
+struct compile_limits { /* zero fields mean the default */
+    size_t lua_memory;         /* bytes; default 64 MiB */
+    long long instructions;    /* VM instructions per load; default 200 M */
+    int max_paths;             /* default 4096 */
+    int max_comparisons;       /* on one path; default 512 */
+};
+
+/* Loads, traces and optimises one file of DESIGN's form. `name` is used in
+ * messages ("alibi.lua"). NULL with *d filled on failure. */
+struct program *compile_program(const struct alloc *a, const char *name,
+                                const char *text, size_t size,
+                                const struct compile_limits *limits,
+                                struct diag *d);
+void program_free(struct program *p);
+
+/* Adds nodes to the program's graph: callers serialise per program. The unit
+ * lives in `out_arena`. */
+bool compile_unit(struct program *p, const struct unit_config *config,
+                  struct arena *out_arena, struct cuda_unit *out,
+                  struct diag *d);
+
+/* Human-readable facts: scopes of every value, affine forms, bounds. */
+bool compile_explain(struct program *p, struct strbuf *out, struct diag *d);
+
+#endif

@@ -1,0 +1,61 @@
+/* Graph to CUDA text. variant.c prints `struct Variant` (scoped functions),
+ * unit.c the configuration header, and joins them with the embedded template
+ * files into a unit that NVRTC compiles. The splice contract is
+ * templates/README.md. */
+#ifndef FACC_EMIT_H
+#define FACC_EMIT_H
+
+#include "compiler/ir/ir.h"
+
+struct unit_config {
+    const char *family;    /* "sm80" */
+    enum dtype dtype;      /* of Q, K, V */
+    enum dtype out_dtype;  /* of O */
+    int head_dim;          /* of Q and K, as the caller's tensors have it */
+    int head_dim_v;        /* of V and O */
+    int tile_m, tile_n;    /* query rows, KV columns of one tile */
+    int warps;             /* of a CTA */
+    int stages;            /* K/V buffers in shared memory */
+    bool q_in_registers;   /* else Q fragments are re-read from shared memory */
+    int shared_bytes;      /* dynamic shared memory of a CTA */
+    bool check_bounds;     /* checked debug build */
+};
+
+struct cuda_header {
+    const char *name; /* as spelled in #include */
+    const char *text;
+};
+
+struct cuda_unit {
+    const char *main_name;  /* "sm80/forward.cu" */
+    const char *main_text;
+    struct cuda_header *headers; /* config, variant, then template files */
+    int n_headers;
+    const char *entry; /* extern "C" name of the kernel */
+};
+
+/* Generated headers by themselves. g may gain nodes. */
+bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
+                  const struct unit_config *c, struct strbuf *out);
+bool emit_config(const struct ir_graph *g, const struct unit_config *c,
+                 struct strbuf *out);
+/* All together. template_dir: read template files from there instead of the
+ * embedded ones (development), or NULL. */
+bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
+               const struct unit_config *c, const char *template_dir,
+               struct arena *a, struct cuda_unit *out);
+/* One file for people: includes expanded. */
+bool emit_flat(const struct cuda_unit *u, struct strbuf *out);
+
+/* Embedded files (generated at build time by cmake/embed.cmake from
+ * templates/ and compiler/frontend/mods.lua), sorted by name. */
+struct embedded_file {
+    const char *name; /* "sm80/forward.cu", "common/mma.cuh", "mods.lua" */
+    const char *text; /* NUL-terminated */
+    size_t size;
+};
+extern const struct embedded_file embedded_files[];
+extern const int n_embedded_files;
+const struct embedded_file *embedded_find(const char *name);
+
+#endif

@@ -1,0 +1,60 @@
+/* One transformation or analysis per file. Passes rewrite roots in place and
+ * add nodes to the graph; analyses only read. All return false after filling
+ * the graph's diag. */
+#ifndef FACC_PASSES_H
+#define FACC_PASSES_H
+
+#include "compiler/ir/ir.h"
+
+/* lift.c. requires: any roots; leaves: -inf arms of the score moved into
+ * keep (they are mask, not value). */
+bool pass_lift(struct ir_graph *g, struct ir_roots *roots);
+
+/* congruence.c. In "x == y and P" uses x for y in P where that is smaller.
+ * requires: keep in negation normal form; leaves: the same, never larger. */
+bool pass_congruence(struct ir_graph *g, struct ir_roots *roots);
+
+/* scope.c. How often a value must be computed. */
+enum scope {
+    SCOPE_TILE, /* b, h, sizes, params: once per (b, h) */
+    SCOPE_ROW,  /* also q: once per row */
+    SCOPE_COL,  /* also kv: once per column of a KV tile */
+    SCOPE_DIAG, /* of q and kv only through q - kv */
+    SCOPE_CELL  /* anything else, or of the score */
+};
+const char *scope_name(enum scope s);
+/* One entry per node of the graph at the time of the call (arena). */
+bool pass_scope(struct ir_graph *g, enum scope **of);
+
+/* affine.c. score = alpha * SCORE + beta (+ the exact form of an outer
+ * factor: score = outer * inner). Refs are IR_NONE when not so. */
+struct affine_score {
+    bool affine;          /* alpha, beta valid; neither depends on SCORE */
+    ir_ref alpha, beta;
+    ir_ref outer, inner;  /* outer is tile scope and not 1, else IR_NONE */
+};
+bool pass_affine_score(struct ir_graph *g, ir_ref score,
+                       struct affine_score *out);
+/* r = kq * q + kkv * kv + rest, rest free of q and kv. */
+struct affine_index {
+    bool affine;
+    int64_t kq, kkv;
+    ir_ref rest;
+};
+bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out);
+
+/* bounds.c. The conjuncts of keep that are plain bounds, kq * q + kkv * kv +
+ * rest >= 0 with rest of tile scope (causal, windows, lengths). `exact` when
+ * keep is nothing but these. */
+struct plain_bound {
+    int64_t kq, kkv;
+    ir_ref rest; /* int, tile scope */
+};
+struct plain_bounds {
+    struct plain_bound *bound; /* arena */
+    int n;
+    bool exact;
+};
+bool pass_bounds(struct ir_graph *g, ir_ref keep, struct plain_bounds *out);
+
+#endif

@@ -1,0 +1,409 @@
+/* facc: attention variants compiled at run time.
+ *
+ * A program (score_mod and mask_mod in Lua) is loaded once; a kernel is made
+ * for a program and a variant (dtype, head dims, architecture); a launch
+ * takes tensors. Or the same program runs on the CPU.
+ *
+ *   check -> get (cache or compile; no GPU needed) -> load -> launch
+ *
+ * Conventions. Functions return facc_status: 0 or negative. `out` comes
+ * first; on failure *out is NULL (or untouched where it is no pointer) and
+ * *err, if not NULL, tells what was wrong and where. Strings handed out are
+ * the caller's, to be freed with facc_string_free, unless said otherwise.
+ * Every struct that the caller fills begins with struct_size and has an
+ * ..._INIT; unset fields are zero and mean the default. A facc_ctx, a
+ * facc_program and a facc_kernel may be used by several threads at once;
+ * freeing one needs all users gone. In a child after fork, calls that need
+ * the GPU return FACC_ERR_FORKED. */
+#ifndef FACC_H
+#define FACC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FACC_API __attribute__((visibility("default")))
+#else
+#define FACC_API
+#endif
+
+#define FACC_VERSION_MAJOR 0
+#define FACC_VERSION_MINOR 1
+#define FACC_VERSION_PATCH 0
+#define FACC_VERSION "0.1.0"
+
+/* "0.1.0"; static. */
+FACC_API const char *facc_version(void);
+
+/* ---- status and errors --------------------------------------------- */
+
+typedef int32_t facc_status;
+enum {
+    FACC_OK = 0,
+    FACC_ERR_ARGUMENT = -1,     /* the call or its tensors do not fit */
+    FACC_ERR_SCRIPT = -2,       /* the user's Lua: syntax, run time, tracing */
+    FACC_ERR_UNSUPPORTED = -3,  /* valid, but nothing here can run it */
+    FACC_ERR_MEMORY = -4,       /* host or device memory is out */
+    FACC_ERR_IO = -5,           /* a file could not be read or written */
+    FACC_ERR_NO_DRIVER = -6,    /* no libcuda or no device */
+    FACC_ERR_NO_NVRTC = -7,     /* no NVRTC, or too old */
+    FACC_ERR_COMPILE = -8,      /* NVRTC refused the unit: see err->log */
+    FACC_ERR_CUDA = -9,         /* a driver call failed */
+    FACC_ERR_NOT_PREPARED = -10, /* launch on a device it is not loaded on */
+    FACC_ERR_BOUNDS = -11,      /* the mod read outside a captured tensor */
+    FACC_ERR_NO_JIT = -12,      /* a compile was needed and is forbidden */
+    FACC_ERR_FORKED = -13,      /* GPU call in a forked child */
+    FACC_ERR_INTERNAL = -14     /* a defect of facc: please report */
+};
+/* "FACC_ERR_SCRIPT" …; static; "FACC_ERR_?" for unknown values. */
+FACC_API const char *facc_status_name(facc_status s);
+
+typedef struct facc_error {
+    size_t struct_size;
+    facc_status status;
+    int32_t line;       /* of file, 1-based; 0 when there is none */
+    char stage[24];     /* "load" "trace" "emit" "nvrtc" "cache" "launch" … */
+    char file[256];     /* the user's file, "" when none */
+    char message[2048]; /* whole text, "file:line: error: …" included */
+    char log[8192];     /* NVRTC's log or a Lua traceback, "" when none */
+} facc_error;
+#define FACC_ERROR_INIT {sizeof(facc_error), 0, 0, "", "", "", ""}
+
+/* ---- tensors --------------------------------------------------------- */
+
+typedef enum facc_dtype {
+    FACC_F32 = 1,
+    FACC_F16 = 2,
+    FACC_BF16 = 3,
+    FACC_E4M3 = 4, /* FP8, finite only */
+    FACC_E5M2 = 5,
+    FACC_I8 = 6,
+    FACC_U8 = 7,
+    FACC_I16 = 8,
+    FACC_I32 = 9,
+    FACC_I64 = 10,
+    FACC_BOOL = 11, /* one byte */
+    FACC_F64 = 12   /* outputs of the CPU's f64 oracle only */
+} facc_dtype;
+
+FACC_API size_t facc_dtype_size(facc_dtype t);      /* bytes, 0 unknown */
+FACC_API const char *facc_dtype_name(facc_dtype t); /* "bf16"; static */
+
+#define FACC_MAX_DIMS 5
+
+/* A borrowed view: device memory for launches, host memory for the CPU. */
+typedef struct facc_tensor {
+    void *data;
+    facc_dtype dtype;
+    int32_t rank;
+    int64_t shape[FACC_MAX_DIMS];
+    int64_t stride[FACC_MAX_DIMS]; /* in elements, any sign, 0 = broadcast */
+} facc_tensor;
+
+/* ---- context --------------------------------------------------------- */
+
+typedef struct facc_ctx facc_ctx;
+
+/* What happened when a kernel was asked for. */
+typedef struct facc_compile_event {
+    const char *key;    /* 32 hex digits */
+    const char *source; /* "memory", "disk" or "nvrtc" */
+    double seconds;
+} facc_compile_event;
+
+typedef struct facc_options {
+    size_t struct_size;
+    /* Colon list of cache directories, the first writable, the others read
+     * only. NULL: $FACC_CACHE_DIR, else $XDG_CACHE_HOME/facc, else
+     * $HOME/.cache/facc, else memory only. */
+    const char *cache_dirs;
+    int32_t cache_mode; /* 0 $FACC_CACHE or rw, 1 rw, 2 ro, 3 off */
+    int32_t no_jit;     /* nonzero (or $FACC_NO_JIT=1): never compile */
+    const char *nvrtc_path;   /* NULL: $FACC_NVRTC, then the usual places */
+    const char *template_dir; /* NULL: the embedded templates */
+    int32_t cpu_threads;      /* 0: all that the process may use */
+    int32_t reserved0;
+    /* Called from the thread that asked, outside of locks. May be NULL. */
+    void (*on_compile)(void *user, const facc_compile_event *event);
+    /* Warnings, one line each. NULL: stderr unless $FACC_LOG=off. */
+    void (*on_warning)(void *user, const char *message);
+    void *user;
+} facc_options;
+#define FACC_OPTIONS_INIT {sizeof(facc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Reads the environment once; opens neither driver nor NVRTC yet. options
+ * may be NULL. */
+FACC_API facc_status facc_ctx_create(facc_ctx **out,
+                                     const facc_options *options,
+                                     facc_error *err);
+FACC_API void facc_ctx_free(facc_ctx *ctx); /* NULL is fine */
+FACC_API void facc_string_free(char *text); /* NULL is fine */
+
+/* ---- programs -------------------------------------------------------- */
+
+typedef struct facc_program facc_program;
+
+/* Traces the mods of a Lua file (or of text called `name` in messages).
+ * FACC_ERR_IO, FACC_ERR_SCRIPT, FACC_ERR_MEMORY. */
+FACC_API facc_status facc_program_load_file(facc_program **out, facc_ctx *ctx,
+                                            const char *path, facc_error *err);
+FACC_API facc_status facc_program_load_string(facc_program **out,
+                                              facc_ctx *ctx, const char *name,
+                                              const char *text, size_t size,
+                                              facc_error *err);
+/* One-line expressions over score, b, h, q, kv and the declared names. score
+ * or mask may be NULL. Dims of a tensor: NULL entries of dim_names take the
+ * integer in shape, others are "B" "H" "Hkv" "q" "kv". */
+typedef struct facc_declaration {
+    const char *name;
+    facc_dtype dtype;
+    int32_t is_param; /* nonzero: a run-time scalar (i32, i64, f32) */
+    int32_t rank;
+    int64_t shape[FACC_MAX_DIMS];
+    const char *dim_names[FACC_MAX_DIMS];
+} facc_declaration;
+FACC_API facc_status facc_program_load_expressions(
+    facc_program **out, facc_ctx *ctx, const char *score, const char *mask,
+    const facc_declaration *declarations, size_t n_declarations,
+    facc_error *err);
+FACC_API void facc_program_free(facc_program *p); /* kernels live on */
+
+/* Captured tensors and run-time params in the order that facc_args takes
+ * them. Names live as long as the program. */
+typedef struct facc_declared {
+    const char *name;
+    facc_dtype dtype;
+    int32_t rank;                         /* params: 0 */
+    int64_t shape[FACC_MAX_DIMS];         /* -1 where dim_names is set */
+    const char *dim_names[FACC_MAX_DIMS]; /* "H" …, NULL for integers */
+} facc_declared;
+FACC_API int32_t facc_program_tensor_count(const facc_program *p);
+FACC_API int32_t facc_program_param_count(const facc_program *p);
+FACC_API facc_status facc_program_tensor(const facc_program *p, int32_t index,
+                                         facc_declared *out);
+FACC_API facc_status facc_program_param(const facc_program *p, int32_t index,
+                                        facc_declared *out);
+/* A lint warning from tracing, or "". */
+FACC_API const char *facc_program_warning(const facc_program *p);
+
+/* ---- variants and kernels -------------------------------------------- */
+
+typedef struct facc_variant {
+    size_t struct_size;
+    facc_dtype dtype;     /* of Q, K, V: F16 or BF16 on the GPU */
+    facc_dtype out_dtype; /* of O; 0: same as dtype */
+    int32_t head_dim;     /* of Q and K: a multiple of 8 up to 256 */
+    int32_t head_dim_v;   /* of V and O; 0: head_dim */
+    int32_t arch;         /* 80 86 89 90 100 120; 0: that of `device` */
+    int32_t device;       /* used when arch is 0 */
+    int32_t check_bounds; /* nonzero: checked debug build */
+    int32_t reserved0;
+} facc_variant;
+#define FACC_VARIANT_INIT {sizeof(facc_variant), FACC_BF16, (facc_dtype)0, \
+                           0, 0, 0, 0, 0, 0}
+
+typedef union facc_scalar_value { /* a run-time param */
+    int64_t i; /* i32, i64 */
+    double f;  /* f32 */
+} facc_scalar_value;
+
+/* One attention call. Shapes: q [B, H, Sq, D], k [B, Hkv, Skv, D],
+ * v [B, Hkv, Skv, Dv], o [B, H, Sq, Dv], lse [B, H, Sq] f32 (f64 in the
+ * oracle; data NULL: not written). The last dimension of q, k, v, o has
+ * stride 1 on the GPU. Memory is the caller's and must stay valid until the
+ * work is done. Rows beyond seqused_q give 0 and -inf. */
+typedef struct facc_args {
+    size_t struct_size;
+    facc_tensor q, k, v, o, lse;
+    double scale;  /* softmax scale; 0: 1/sqrt(D) */
+    const facc_tensor *tensors;       /* captured, in the program's order */
+    int32_t n_tensors;
+    int32_t n_params;
+    const facc_scalar_value *params;  /* in the program's order */
+    const int32_t *seqused_q;         /* [B] used lengths, or NULL */
+    const int32_t *seqused_kv;
+    void *workspace;                  /* facc_workspace_size bytes */
+    size_t workspace_size;
+    int32_t device;                   /* ordinal to launch on */
+    int32_t reserved0;
+} facc_args;
+#define FACC_ARGS_INIT {sizeof(facc_args)}
+
+typedef struct facc_kernel facc_kernel;
+
+/* Would this run, and if not, why: reads no device, compiles nothing. args
+ * may be NULL (then only the variant is checked). */
+FACC_API facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
+                                       const facc_variant *variant,
+                                       const facc_args *args,
+                                       facc_error *err);
+/* From memory, disk or NVRTC, in this order. Needs no GPU unless
+ * variant->arch is 0. Concurrent calls for one key compile once. */
+FACC_API facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx,
+                                     facc_program *p,
+                                     const facc_variant *variant,
+                                     facc_error *err);
+FACC_API void facc_kernel_free(facc_kernel *k); /* no launch may be in flight */
+/* Makes it launchable on a device (module load, attributes). Idempotent. */
+FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
+                                      facc_error *err);
+
+typedef struct facc_kernel_info {
+    size_t struct_size;
+    char key[33];       /* cache key, hex */
+    char family[15];    /* "sm80" */
+    int32_t arch;
+    int32_t tile_m, tile_n, warps, stages;
+    int32_t registers;      /* per thread, of the compiler's report; -1: not known */
+    int32_t spill_bytes;    /* stores + loads */
+    int32_t shared_bytes;   /* per CTA, dynamic */
+    int64_t cubin_bytes;
+    double compile_seconds; /* 0 on a hit */
+    char source[16];        /* "memory" "disk" "nvrtc" */
+    char compiler[48];      /* "NVRTC 13.0 …" of the entry */
+} facc_kernel_info;
+FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
+                                          facc_kernel_info *out);
+
+/* Bytes and alignment of the workspace for these args (0 is possible). */
+FACC_API facc_status facc_workspace_size(const facc_kernel *k,
+                                         const facc_args *args, size_t *bytes,
+                                         size_t *align);
+/* Enqueues on `stream` (a CUstream; NULL is the legacy default stream). No
+ * compile, load, allocation, lock or synchronisation; may be captured. */
+FACC_API facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
+                                        void *stream, facc_error *err);
+/* After a launch of a check_bounds kernel has finished: FACC_ERR_BOUNDS with
+ * the Lua line if it read outside a captured tensor. Synchronises. */
+FACC_API facc_status facc_kernel_bounds_report(facc_kernel *k, int32_t device,
+                                               facc_error *err);
+
+/* ---- CPU -------------------------------------------------------------- */
+
+typedef struct facc_cpu_options {
+    size_t struct_size;
+    int32_t f64;     /* nonzero: the oracle, all arithmetic in double */
+    int32_t threads; /* 0: the context's */
+} facc_cpu_options;
+#define FACC_CPU_OPTIONS_INIT {sizeof(facc_cpu_options), 0, 0}
+
+/* Runs on host memory. q, k, v: one dtype of f32 f16 bf16 e4m3 e5m2; o: f32
+ * f16 bf16 f64; lse f32 or f64. Any head dim, any strides. */
+FACC_API facc_status facc_cpu_attention(facc_ctx *ctx, const facc_program *p,
+                                        const facc_args *args,
+                                        const facc_cpu_options *options,
+                                        facc_error *err);
+/* Converts n elements between dtypes, rounding to nearest even. */
+FACC_API facc_status facc_convert(facc_dtype to, void *dst, facc_dtype from,
+                                  const void *src, size_t n);
+
+/* ---- looking inside --------------------------------------------------- */
+
+typedef enum facc_dump {
+    FACC_DUMP_IR = 1,      /* text form of the graph */
+    FACC_DUMP_VARIANT = 2, /* generated struct Variant */
+    FACC_DUMP_CONFIG = 3,  /* generated configuration header */
+    FACC_DUMP_FLAT = 4,    /* the whole unit in one file */
+    FACC_DUMP_PTX = 5      /* through NVRTC */
+} facc_dump;
+/* variant may be NULL for FACC_DUMP_IR. */
+FACC_API facc_status facc_program_dump(char **out, facc_ctx *ctx,
+                                       facc_program *p,
+                                       const facc_variant *variant,
+                                       facc_dump what, facc_error *err);
+/* What the compiler knows: scopes, affine forms, bounds, family, tile and
+ * why. variant may be NULL. json nonzero: one JSON object. */
+FACC_API facc_status facc_program_explain(char **out, facc_ctx *ctx,
+                                          facc_program *p,
+                                          const facc_variant *variant,
+                                          int32_t json, facc_error *err);
+
+/* ---- cache ------------------------------------------------------------- */
+
+typedef struct facc_cache_entry {
+    const char *key;      /* 32 hex digits; valid inside the callback */
+    const char *dir;      /* directory of the entry */
+    const char *summary;  /* "sm80 bf16 128/128 sm_90 alibi.lua" */
+    int64_t bytes;
+    int64_t last_used;    /* seconds since the epoch */
+    int32_t valid;        /* verified: digests match */
+} facc_cache_entry;
+/* Calls back for every entry; stops early on nonzero. */
+FACC_API facc_status facc_cache_list(
+    facc_ctx *ctx, int (*entry)(void *user, const facc_cache_entry *e),
+    void *user, facc_error *err);
+/* Removes entries that fail verification; least recently used ones beyond
+ * max_bytes (negative: no cap); stale temporaries. Counts may be NULL. */
+FACC_API facc_status facc_cache_gc(facc_ctx *ctx, int64_t max_bytes,
+                                   int64_t *removed, int64_t *freed_bytes,
+                                   facc_error *err);
+FACC_API facc_status facc_cache_clear(facc_ctx *ctx, int64_t *removed,
+                                      facc_error *err);
+
+/* ---- what is there ------------------------------------------------------ */
+
+typedef struct facc_system_info {
+    size_t struct_size;
+    int32_t driver_found, driver_version; /* 13000 = 13.0 */
+    int32_t device_count;
+    int32_t nvrtc_found, nvrtc_version;   /* major * 1000 + minor * 10 */
+    char driver_path[256], nvrtc_path[256];
+    char driver_error[256], nvrtc_error[256]; /* why not, when not found */
+    char cache_dir[256];                  /* first directory, "" memory only */
+    int32_t cache_writable;
+    char cache_error[256];
+    int32_t cpu_threads;
+    char cpu_isa[32];                     /* "avx512f" "avx2" "generic" */
+} facc_system_info;
+/* Opens driver and NVRTC if they are there. */
+FACC_API facc_status facc_system(facc_ctx *ctx, facc_system_info *out,
+                                 facc_error *err);
+
+typedef struct facc_device_info {
+    size_t struct_size;
+    char name[128];
+    int32_t arch; /* 90 */
+    int32_t multiprocessors;
+    int64_t memory_bytes, l2_bytes;
+    int32_t shared_bytes_per_block; /* opt-in maximum */
+    int32_t clock_khz;
+} facc_device_info;
+
+/* ---- device conveniences: for the CLI, examples and tests --------------- */
+
+FACC_API facc_status facc_device_info_get(facc_ctx *ctx, int32_t device,
+                                          facc_device_info *out,
+                                          facc_error *err);
+FACC_API facc_status facc_device_alloc(void **out, facc_ctx *ctx,
+                                       int32_t device, size_t bytes,
+                                       facc_error *err);
+FACC_API facc_status facc_device_free(facc_ctx *ctx, int32_t device,
+                                      void *ptr);
+/* Synchronous. */
+FACC_API facc_status facc_device_upload(facc_ctx *ctx, int32_t device,
+                                        void *dst, const void *src,
+                                        size_t bytes, facc_error *err);
+FACC_API facc_status facc_device_download(facc_ctx *ctx, int32_t device,
+                                          void *dst, const void *src,
+                                          size_t bytes, facc_error *err);
+FACC_API facc_status facc_device_synchronize(facc_ctx *ctx, int32_t device,
+                                             facc_error *err);
+/* A stream and a pair of events: launches between begin and end are timed. */
+typedef struct facc_timer facc_timer;
+FACC_API facc_status facc_timer_create(facc_timer **out, facc_ctx *ctx,
+                                       int32_t device, facc_error *err);
+FACC_API void *facc_timer_stream(facc_timer *t); /* CUstream to launch on */
+FACC_API facc_status facc_timer_begin(facc_timer *t, facc_error *err);
+FACC_API facc_status facc_timer_end(facc_timer *t, double *milliseconds,
+                                    facc_error *err); /* synchronises */
+FACC_API void facc_timer_free(facc_timer *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
