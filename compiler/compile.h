@@ -12,18 +12,18 @@
 struct program {
     struct arena *arena; /* owns the program itself and all below */
     struct ir_graph *graph;
-    struct ir_roots roots;     /* after all passes */
-    struct eval_plan *plan;    /* of roots */
-    const char *name;          /* file or chunk name as given */
+    struct ir_roots roots;       /* after all passes */
+    struct eval_plan *plan;      /* of roots */
+    const char *name;            /* file or chunk name as given */
     int score_paths, mask_paths; /* explored while tracing */
-    const char *warning;       /* lint ("… is never used"), "" when none */
+    const char *warning;         /* lint ("… is never used"), "" when none */
 };
 
-struct compile_limits { /* zero fields mean the default */
-    size_t lua_memory;         /* bytes; default 64 MiB */
-    long long instructions;    /* VM instructions per load; default 200 M */
-    int max_paths;             /* default 4096 */
-    int max_comparisons;       /* on one path; default 512 */
+struct compile_limits {     /* zero fields mean the default */
+    size_t lua_memory;      /* bytes; default 64 MiB */
+    long long instructions; /* VM instructions per load; default 200 M */
+    int max_paths;          /* default 4096 */
+    int max_comparisons;    /* on one path; default 512 */
 };
 
 /* Loads, traces and optimises one file of DESIGN's form. `name` is used in
@@ -35,10 +35,10 @@ struct program *compile_program(const struct alloc *a, const char *name,
 void program_free(struct program *p);
 
 /* Adds nodes to the program's graph: callers serialise per program. The unit
- * lives in `out_arena`. */
+ * lives in `out_arena`. template_dir as for emit_unit, may be NULL. */
 bool compile_unit(struct program *p, const struct unit_config *config,
-                  struct arena *out_arena, struct cuda_unit *out,
-                  struct diag *d);
+                  const char *template_dir, struct arena *out_arena,
+                  struct cuda_unit *out, struct diag *d);
 
 /* Human-readable facts: scopes of every value, affine forms, bounds. */
 bool compile_explain(struct program *p, struct strbuf *out, struct diag *d);

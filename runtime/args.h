@@ -1,0 +1,34 @@
+/* Checks of one attention call that hold for the GPU and the CPU: shapes,
+ * dtypes, strides, scale, captured tensors by name. No allocation, reads no
+ * tensor data. Called by facc_kernel_check, facc_kernel_launch and
+ * facc_cpu_attention. */
+#ifndef FACC_ARGS_H
+#define FACC_ARGS_H
+
+#include <stdbool.h>
+
+#include "runtime/facc.h"
+#include "runtime/program.h"
+
+/* Sizes of a call, all >= 0 and < 2^31. */
+struct args_sizes {
+    int B, H, Hkv, Sq, Skv, D, Dv;
+};
+
+/* What a device accepts beyond the common rules. */
+struct args_rules {
+    const char *stage;        /* of messages: "launch" "cpu" "check" */
+    bool gpu;                 /* contiguous last dimension, 16-byte rows */
+    facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
+    facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */
+    int head_dim, head_dim_v; /* 0: any */
+};
+
+/* True with *sizes filled. `args` is a whole facc_args: see versioned_read. */
+bool args_check(const facc_args *args, const struct args_rules *rules,
+                const struct signature *signature, struct args_sizes *sizes,
+                struct diag *d);
+/* args->scale, or its default. */
+double args_scale(const facc_args *args, const struct args_sizes *sizes);
+
+#endif

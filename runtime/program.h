@@ -1,0 +1,33 @@
+/* A loaded program: the compiler's result, its text for messages, and the
+ * signature (what it captures) in the public form. */
+#ifndef FACC_PROGRAM_H
+#define FACC_PROGRAM_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "compiler/compile.h"
+#include "runtime/facc.h"
+
+/* Captured tensors and params, in the order of facc_args. Names and arrays
+ * are owned by one block (`block`), so that kernels can outlive programs. */
+struct signature {
+    void *block;
+    const char *file; /* of the program, for messages */
+    int n_tensors, n_params;
+    facc_declared *tensors, *params;
+};
+
+bool signature_copy(struct signature *out, const struct signature *s);
+void signature_free(struct signature *s);
+
+struct facc_program {
+    facc_ctx *ctx;
+    uint64_t serial;          /* unique in ctx, never reused */
+    struct program *compiled; /* graph->…, plan: immutable for readers */
+    struct signature signature;
+    char *text;           /* the user's text, NUL-terminated */
+    pthread_mutex_t lock; /* compile_unit and compile_explain add nodes */
+};
+
+#endif
