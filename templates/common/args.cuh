@@ -1,0 +1,27 @@
+// The kernel's one argument: the header of kernel_args.h, then this program's captured tensors and
+// params. Empty lists take no room, as in the runtime's byte layout. A kernel takes it as `const
+// __grid_constant__ KernelArgs args`.
+#pragma once
+#include "common/kernel_args.h"
+#include "facc_config.cuh"
+
+template <int n> struct CapturedTensors {
+    facc_captured tensors[n];
+};
+template <> struct CapturedTensors<0> {
+};
+
+template <int n> struct RunTimeParams {
+    facc_scalar params[n];
+};
+template <> struct RunTimeParams<0> {
+};
+
+struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
+};
+
+// The size is rounded up to the header's alignment: the runtime passes a buffer of at least this
+// many bytes.
+constexpr int kArgsBytes = 1152 + 72 * kNumTensors + 8 * kNumParams;
+static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128,
+              "the runtime lays the arguments out as bytes");

@@ -1,0 +1,265 @@
+// What generated code calls: Lua's integer arithmetic, functions, loads from captured tensors,
+// verdict words. No header but kernel_args.h is needed; the same text compiles under NVRTC for
+// every architecture from sm_80.
+#pragma once
+#include "common/args.cuh"
+
+#define FACC_FN __device__ __forceinline__
+
+// ---- verdicts: bit 0: a cell may be masked, bit 1: a cell may count
+// --------------------------------------------------
+constexpr int kVerdictEmpty = 1, kVerdictFull = 2, kVerdictPartial = 3;
+constexpr int kMaxInt = 0x7fffffff, kMinInt = -kMaxInt - 1;
+
+// ---- integers: Lua's floor division and modulo (divisor 0 gives 0), logical 64-bit shifts
+// ------------------------------
+FACC_FN int facc_floordiv(int a, int b)
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (int)(0u - (unsigned)a);
+    const int q = a / b, r = a - q * b;
+    return q - (int)(r != 0 && (r ^ b) < 0);
+}
+
+FACC_FN long long facc_floordiv(long long a, long long b)
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (long long)(0ull - (unsigned long long)a);
+    const long long q = a / b, r = a - q * b;
+    return q - (long long)(r != 0 && (r ^ b) < 0);
+}
+
+FACC_FN int facc_floormod(int a, int b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    const int r = a % b;
+    return r != 0 && (r ^ b) < 0 ? r + b : r;
+}
+
+FACC_FN long long facc_floormod(long long a, long long b)
+{
+    if (b == 0 || b == -1)
+        return 0;
+    const long long r = a % b;
+    return r != 0 && (r ^ b) < 0 ? r + b : r;
+}
+
+FACC_FN int facc_min(int a, int b)
+{
+    return a < b ? a : b;
+}
+FACC_FN int facc_max(int a, int b)
+{
+    return a > b ? a : b;
+}
+FACC_FN int facc_abs(int a)
+{
+    return a < 0 ? (int)(0u - (unsigned)a) : a;
+}
+FACC_FN long long facc_min(long long a, long long b)
+{
+    return a < b ? a : b;
+}
+FACC_FN long long facc_max(long long a, long long b)
+{
+    return a > b ? a : b;
+}
+FACC_FN long long facc_abs(long long a)
+{
+    return a < 0 ? (long long)(0ull - (unsigned long long)a) : a;
+}
+
+FACC_FN long long facc_shl(long long a, long long n)
+{
+    const unsigned long long u = (unsigned long long)a;
+    if (n >= 0)
+        return n > 63 ? 0 : (long long)(u << (int)n);
+    return n < -63 ? 0 : (long long)(u >> (int)-n);
+}
+
+FACC_FN long long facc_shr(long long a, long long n)
+{
+    const unsigned long long u = (unsigned long long)a;
+    if (n >= 0)
+        return n > 63 ? 0 : (long long)(u >> (int)n);
+    return n < -63 ? 0 : (long long)(u << (int)-n);
+}
+
+// To 32 bits, ends kept: comparisons with small constants stay right.
+FACC_FN int facc_saturate(long long a)
+{
+    return a > kMaxInt ? kMaxInt : a < kMinInt ? kMinInt : (int)a;
+}
+
+// ---- float to int: saturates, NaN gives 0, as cvt does
+// ------------------------------------------------------------------
+FACC_FN int facc_floor_i32(float x)
+{
+    return __float2int_rd(x);
+}
+FACC_FN int facc_ceil_i32(float x)
+{
+    return __float2int_ru(x);
+}
+FACC_FN int facc_round_i32(float x)
+{
+    return __float2int_rn(x);
+}
+
+// ---- floats
+// -------------------------------------------------------------------------------------------------------------
+FACC_FN float facc_ex2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+FACC_FN float facc_rcp(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+FACC_FN float facc_exp(float x)
+{
+    return expf(x);
+}
+
+// Absolute error below 1.5e-7, relative error below 3e-7, odd, exact at 0, +-1 at the ends; no
+// branch. Near 0, where 1 - 2 / (1 + e^2x) cancels, an odd polynomial (minimax on [0, 0.6]) is
+// selected.
+FACC_FN float facc_tanh(float x)
+{
+    const float a = fabsf(x), z = x * x;
+    const float far = fmaf(-2.0f, facc_rcp(1.0f + facc_ex2(a * 2.8853900817779268f)), 1.0f);
+    float p = fmaf(z, 0.015612585470080376f, -0.05221178010106087f);
+    p = fmaf(z, p, 0.13313116133213043f);
+    p = fmaf(z, p, -0.33332598209381104f);
+    const float near = fmaf(x * z, p, x);
+    return a < 0.6f ? near : copysignf(far, x);
+}
+
+// The hardware's approximation: relative error about 2^-11.
+FACC_FN float facc_tanh_fast(float x)
+{
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+FACC_FN float facc_sigmoid(float x)
+{
+    return facc_rcp(1.0f + expf(-x));
+}
+
+// Lua's float %: the result has the divisor's sign.
+FACC_FN float facc_fmod(float a, float b)
+{
+    const float m = fmodf(a, b);
+    return (m > 0.0f ? b < 0.0f : m < 0.0f && b > 0.0f) ? m + b : m;
+}
+
+// ---- sequence lengths
+// -----------------------------------------------------------------------------------------------------
+FACC_FN int facc_length(const int *used, const int *offsets, int full, int batch, long long b)
+{
+    const int i = b < 0 ? 0 : b < batch ? (int)b : batch - 1;
+    if (used != nullptr)
+        return __ldg(used + i);
+    return offsets != nullptr ? __ldg(offsets + i + 1) - __ldg(offsets + i) : full;
+}
+
+FACC_FN int facc_len_q(const KernelArgs &args, long long b)
+{
+    return facc_length(args.seqused_q, args.cu_seqlens_q, args.Sq, args.B, b);
+}
+
+FACC_FN int facc_len_kv(const KernelArgs &args, long long b)
+{
+    return facc_length(args.seqused_kv, args.cu_seqlens_kv, args.Skv, args.B, b);
+}
+
+// ---- captured tensors
+// -------------------------------------------------------------------------------------------------------
+// Element offset of index i along dimension d, clamped into the tensor: one unsigned minimum, so
+// that padding never reads outside. A tensor with an extent of 0 is passed with data == 0, and its
+// loads give 0.
+template <int d> FACC_FN long long facc_at(const facc_captured &t, int i)
+{
+    const unsigned last = (unsigned)t.shape[d] - 1u, u = (unsigned)i;
+    return (long long)(u < last ? u : last) * t.stride[d];
+}
+
+template <int d> FACC_FN long long facc_at(const facc_captured &t, long long i)
+{
+    const unsigned long long last = (unsigned)t.shape[d] - 1u, u = (unsigned long long)i;
+    return (long long)(u < last ? u : last) * t.stride[d];
+}
+
+template <class T> FACC_FN T facc_element(const facc_captured &t, long long offset)
+{
+    return t.data != nullptr ? __ldg((const T *)t.data + offset) : T(0);
+}
+
+FACC_FN float facc_half_bits(unsigned bits)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)bits));
+    return y;
+}
+
+FACC_FN float facc_load_f32(const facc_captured &t, long long offset)
+{
+    return facc_element<float>(t, offset);
+}
+FACC_FN float facc_load_f16(const facc_captured &t, long long offset)
+{
+    return facc_half_bits(facc_element<unsigned short>(t, offset));
+}
+FACC_FN float facc_load_bf16(const facc_captured &t, long long offset)
+{
+    return __uint_as_float((unsigned)facc_element<unsigned short>(t, offset) << 16);
+}
+// e4m3 is an f16 with the exponent's bias less by 8, but for its one NaN; e5m2 is the upper byte of
+// an f16.
+FACC_FN float facc_load_e4m3(const facc_captured &t, long long offset)
+{
+    const unsigned x = facc_element<unsigned char>(t, offset);
+    const float y = facc_half_bits((x & 0x80u) << 8 | (x & 0x7fu) << 7) * 256.0f;
+    return (x & 0x7fu) == 0x7fu ? __int_as_float(0x7fffffff) : y;
+}
+FACC_FN float facc_load_e5m2(const facc_captured &t, long long offset)
+{
+    return facc_half_bits((unsigned)facc_element<unsigned char>(t, offset) << 8);
+}
+FACC_FN int facc_load_i8(const facc_captured &t, long long offset)
+{
+    return facc_element<signed char>(t, offset);
+}
+FACC_FN int facc_load_u8(const facc_captured &t, long long offset)
+{
+    return facc_element<unsigned char>(t, offset);
+}
+FACC_FN int facc_load_i16(const facc_captured &t, long long offset)
+{
+    return facc_element<short>(t, offset);
+}
+FACC_FN int facc_load_i32(const facc_captured &t, long long offset)
+{
+    return facc_element<int>(t, offset);
+}
+FACC_FN long long facc_load_i64(const facc_captured &t, long long offset)
+{
+    return facc_element<long long>(t, offset);
+}
+FACC_FN bool facc_load_bool(const facc_captured &t, long long offset)
+{
+    return facc_element<unsigned char>(t, offset) != 0;
+}

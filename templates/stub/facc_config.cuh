@@ -1,0 +1,13 @@
+// Stand-in for the generated configuration: D = 128, bf16.
+#pragma once
+
+constexpr int kElementF16 = 0, kElementBf16 = 1, kElementF32 = 2;
+constexpr int kElement = kElementBf16;
+constexpr int kOutElement = kElementBf16;
+constexpr int kHeadDim = 128, kHeadDimV = 128;
+constexpr int kTileM = 128, kTileN = 64;
+constexpr int kWarps = 4, kStages = 1;
+constexpr bool kQInRegisters = false;
+constexpr int kSharedBytes = 65536;
+constexpr bool kCheckBounds = false;
+constexpr int kNumTensors = 0, kNumParams = 0;

@@ -1,0 +1,75 @@
+// Sample of what facc generates, for doc[q] == doc[kv].
+// Tensors: 0 doc i32 {q}.
+#pragma once
+#include "common/args.cuh"
+#include "common/variant_math.cuh"
+
+struct Variant {
+    static constexpr bool kHasScore = false;
+    static constexpr bool kHasMask = true;
+    static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kReverse = false;
+    static constexpr bool kStageCol = true;
+    static constexpr bool kStageDiag = false;
+
+    struct Tile {};
+    struct Row {
+        int r1;
+    };
+    struct Col {
+        int k1;
+    };
+    struct Diag {};
+    struct Base {};
+    struct KvRange {
+        int first, end;
+    };
+
+    static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
+    {
+        Tile t;
+        return t;
+    }
+    static FACC_FN Row row(const KernelArgs &args, const Tile &t, int q)
+    {
+        Row r;
+        r.r1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
+        return r;
+    }
+    static FACC_FN Col col(const KernelArgs &args, const Tile &t, int kv)
+    {
+        Col k;
+        k.k1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
+        return k;
+    }
+    static FACC_FN Diag diag(const KernelArgs &args, const Tile &t, int q_minus_kv)
+    {
+        Diag d;
+        return d;
+    }
+    static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
+    {
+        Base base;
+        return base;
+    }
+
+    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
+                                    const Base &base, float s, int q, int kv0, int c)
+    {
+        return s * args.scale_log2;
+    }
+    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
+                             const Base &base, float s, int q, int kv0, int c)
+    {
+        return r.r1 == k.k1;
+    }
+
+    static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
+    {
+        return KvRange{0, kMaxInt};
+    }
+    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last, int kv_first, int kv_last)
+    {
+        return kVerdictPartial;
+    }
+};
