@@ -76,6 +76,7 @@ struct ir_node {
     double f;         /* CONST_F */
     int64_t lo, hi;   /* IR_INT: inclusive range; else 0 */
     uint64_t hash;    /* structural: independent of creation order */
+    ir_ref neg;       /* bool: its negation once built (logic.c), or IR_NONE */
 };
 
 /* Extent of a captured tensor's dimension. */
@@ -119,6 +120,7 @@ struct ir_graph {
     struct ir_param *params;
     int n_params;
     bool failed;
+    struct scratch *scratch; /* scratch.c: reused temporaries, NULL at first */
 };
 
 /* NULL when memory is out. */
@@ -187,6 +189,10 @@ ir_ref ir_and2(struct ir_graph *g, ir_ref a, ir_ref b);
 ir_ref ir_or2(struct ir_graph *g, ir_ref a, ir_ref b);
 /* c ? t : f for bools (logic), ints, floats and int/float mixes. */
 ir_ref ir_select(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f);
+
+/* Node r again with operands x (as many, same types) in place of its own:
+ * through the builders, so the result is canonical and may fold. */
+ir_ref ir_rebuild(struct ir_graph *g, ir_ref r, const ir_ref *x);
 
 /* --- linear forms: c + sum k[j] * term[j], terms sorted by hash ------ */
 struct ir_linear {
