@@ -1,0 +1,93 @@
+"""facc: attention variants compiled at run time, on NumPy arrays and PyTorch
+tensors.
+
+    o = facc.attention(q, k, v, mask_mod="q >= kv and q - kv < window",
+                       params={"window": 1024})
+    o = facc.attention(q, k, v, program="alibi.lua", tensors={"slopes": slopes})
+
+CUDA tensors run on the GPU, on the current stream, without copies and without
+synchronising; arrays in host memory run on the CPU."""
+import os
+
+from . import _abi
+from ._core import (Context, Declared, Kernel, Launch, Program, cpu_attention, declaration_of,
+                    default_context, version)
+from ._core import _need_rank_4
+from ._error import Error
+from ._tensor import cuda_index, dtype_name, empty_like
+
+__version__ = version()
+__all__ = ["Context", "Declared", "Error", "Kernel", "Launch", "Program", "attention", "default_context",
+           "oracle", "version"]
+
+_CPU_OUT = ("f32", "f16", "bf16")
+
+
+def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None,
+              scale=None, out=None, return_lse=False, seqused_q=None, seqused_kv=None, context=None):
+    """softmax(mask_mod(score_mod(scale * q k^T))) v.
+
+    q [B, H, Sq, D], k [B, Hkv, Skv, D], v [B, Hkv, Skv, Dv], one element type,
+    last dimension contiguous on the GPU, other strides as they come. score_mod
+    and mask_mod are expressions over score, b, h, q, kv and the names in
+    `tensors` (arrays) and `params` (numbers that may change without
+    recompiling); `program` instead is a Program or the path of a Lua file.
+    seqused_q and seqused_kv are i32 [B]. Gives the output [B, H, Sq, Dv], with
+    return_lse also the natural log of the sum of exponentials, f32 [B, H, Sq].
+    Raises facc.Error."""
+    _need_rank_4(q=q, k=k, v=v)
+    program = find_program(score_mod, mask_mod, program, tensors, params, context)
+    call = dict(tensors=tensors, params=params, scale=scale, seqused_q=seqused_q,
+                seqused_kv=seqused_kv)
+    device, dtype = cuda_index(q), dtype_name(q, "q")
+    if device < 0:
+        if out is None:
+            out = empty_like(q, (*q.shape[:3], v.shape[3]), dtype if dtype in _CPU_OUT else "f32")
+        lse = empty_like(q, q.shape[:3], "f32") if return_lse else None
+        cpu_attention(program, q, k, v, out, lse, **call)
+    else:
+        kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3],
+                                out_dtype=dtype if out is None else dtype_name(out, "out"),
+                                device=device)
+        launch = kernel.prepare(q, k, v, out, None, want_lse=return_lse, **call)
+        launch()
+        out, lse = launch.out, launch.lse
+    return (out, lse) if return_lse else out
+
+
+def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None,
+           seqused_q=None, seqused_kv=None, context=None):
+    """The same on host arrays, all arithmetic in double: output and LSE, f64."""
+    _need_rank_4(q=q, k=k, v=v)
+    program = find_program(score_mod, mask_mod, program, tensors, params, context)
+    out = empty_like(q, (*q.shape[:3], v.shape[3]), "f64")
+    lse = empty_like(q, q.shape[:3], "f64")
+    cpu_attention(program, q, k, v, out, lse, f64=True, tensors=tensors, params=params, scale=scale,
+                  seqused_q=seqused_q, seqused_kv=seqused_kv)
+    return out, lse
+
+
+def find_program(score_mod=None, mask_mod=None, program=None, tensors=None, params=None, context=None):
+    """The Program that these arguments of attention() mean."""
+    if program is None:
+        declared = [declaration_of(name, x) for name, x in (tensors or {}).items()]
+        for name, x in (params or {}).items():
+            wide = isinstance(x, int) and not -2**31 <= x < 2**31
+            declared.append((name, "f32" if isinstance(x, float) else "i64" if wide else "i32", None))
+        context = context or default_context()
+        return context.expressions(score_mod, mask_mod, tuple(declared))
+    if score_mod is not None or mask_mod is not None:
+        raise Error(_abi.ERR_ARGUMENT, "give either a program or score_mod and mask_mod, not both")
+    if isinstance(program, Program):
+        return program
+    context = context or default_context()
+    path = os.path.abspath(program)
+    try:
+        state = os.stat(path)
+    except OSError:
+        return Program.from_file(program, context)  # reports it
+    key = path, state.st_mtime_ns, state.st_size
+    files = context._files
+    if key not in files:
+        files[key] = Program.from_file(program, context)
+    return files[key]

@@ -1,0 +1,175 @@
+"""The C interface: finds libfacc.so and mirrors runtime/facc.h in ctypes.
+
+Field order and types follow the header; tests/python/test_abi.py compares
+every size and offset with what a C compiler says."""
+import ctypes as c
+import os
+import pathlib
+
+MAX_DIMS = 5
+
+i32, i64, size_t, text, ptr = c.c_int32, c.c_int64, c.c_size_t, c.c_char_p, c.c_void_p
+
+STATUS = {
+    0: "FACC_OK", -1: "FACC_ERR_ARGUMENT", -2: "FACC_ERR_SCRIPT", -3: "FACC_ERR_UNSUPPORTED",
+    -4: "FACC_ERR_MEMORY", -5: "FACC_ERR_IO", -6: "FACC_ERR_NO_DRIVER", -7: "FACC_ERR_NO_NVRTC",
+    -8: "FACC_ERR_COMPILE", -9: "FACC_ERR_CUDA", -10: "FACC_ERR_NOT_PREPARED",
+    -11: "FACC_ERR_BOUNDS", -12: "FACC_ERR_NO_JIT", -13: "FACC_ERR_FORKED",
+    -14: "FACC_ERR_INTERNAL",
+}
+ERR_ARGUMENT, ERR_UNSUPPORTED = -1, -3
+
+# facc_dtype: number, and the names that NumPy, ml_dtypes and PyTorch use.
+DTYPES = {
+    "f32": (1, "float32"), "f16": (2, "float16"), "bf16": (3, "bfloat16"),
+    "e4m3": (4, "float8_e4m3fn"), "e5m2": (5, "float8_e5m2"), "i8": (6, "int8"),
+    "u8": (7, "uint8"), "i16": (8, "int16"), "i32": (9, "int32"), "i64": (10, "int64"),
+    "bool": (11, "bool"), "f64": (12, "float64"),
+}
+DTYPE_OF_NUMBER = {number: name for name, (number, _) in DTYPES.items()}
+DTYPE_OF_ARRAY = {array: name for name, (_, array) in DTYPES.items()}
+DUMPS = {"ir": 1, "variant": 2, "config": 3, "flat": 4, "ptx": 5}
+
+
+class error(c.Structure):
+    _fields_ = [("struct_size", size_t), ("status", i32), ("line", i32), ("stage", c.c_char * 24),
+                ("file", c.c_char * 256), ("message", c.c_char * 2048), ("log", c.c_char * 8192)]
+
+
+class tensor(c.Structure):
+    _fields_ = [("data", ptr), ("dtype", i32), ("rank", i32), ("shape", i64 * MAX_DIMS),
+                ("stride", i64 * MAX_DIMS)]
+
+
+class compile_event(c.Structure):
+    _fields_ = [("key", text), ("source", text), ("seconds", c.c_double)]
+
+
+ON_COMPILE = c.CFUNCTYPE(None, ptr, c.POINTER(compile_event))
+ON_WARNING = c.CFUNCTYPE(None, ptr, text)
+
+
+class options(c.Structure):
+    _fields_ = [("struct_size", size_t), ("cache_dirs", text), ("cache_mode", i32), ("no_jit", i32),
+                ("nvrtc_path", text), ("template_dir", text), ("cpu_threads", i32),
+                ("reserved0", i32), ("on_compile", ON_COMPILE), ("on_warning", ON_WARNING),
+                ("user", ptr)]
+
+
+class declaration(c.Structure):
+    _fields_ = [("name", text), ("dtype", i32), ("is_param", i32), ("rank", i32),
+                ("shape", i64 * MAX_DIMS), ("dim_names", text * MAX_DIMS)]
+
+
+class declared(c.Structure):
+    _fields_ = [("name", text), ("dtype", i32), ("rank", i32), ("shape", i64 * MAX_DIMS),
+                ("dim_names", text * MAX_DIMS)]
+
+
+class variant(c.Structure):
+    _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
+                ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
+                ("reserved0", i32)]
+
+
+class scalar_value(c.Union):
+    _fields_ = [("i", i64), ("f", c.c_double)]
+
+
+class args(c.Structure):
+    _fields_ = [("struct_size", size_t), ("q", tensor), ("k", tensor), ("v", tensor), ("o", tensor),
+                ("lse", tensor), ("scale", c.c_double), ("tensors", c.POINTER(tensor)),
+                ("n_tensors", i32), ("n_params", i32), ("params", c.POINTER(scalar_value)),
+                ("seqused_q", ptr), ("seqused_kv", ptr), ("workspace", ptr),
+                ("workspace_size", size_t), ("device", i32), ("reserved0", i32)]
+
+
+class kernel_info(c.Structure):
+    _fields_ = [("struct_size", size_t), ("key", c.c_char * 33), ("family", c.c_char * 15),
+                ("arch", i32), ("tile_m", i32), ("tile_n", i32), ("warps", i32), ("stages", i32),
+                ("registers", i32), ("spill_bytes", i32), ("shared_bytes", i32),
+                ("cubin_bytes", i64), ("compile_seconds", c.c_double), ("source", c.c_char * 16),
+                ("compiler", c.c_char * 48)]
+
+
+class cpu_options(c.Structure):
+    _fields_ = [("struct_size", size_t), ("f64", i32), ("threads", i32)]
+
+
+class system_info(c.Structure):
+    _fields_ = [("struct_size", size_t), ("driver_found", i32), ("driver_version", i32),
+                ("device_count", i32), ("nvrtc_found", i32), ("nvrtc_version", i32),
+                ("driver_path", c.c_char * 256), ("nvrtc_path", c.c_char * 256),
+                ("driver_error", c.c_char * 256), ("nvrtc_error", c.c_char * 256),
+                ("cache_dir", c.c_char * 256), ("cache_writable", i32),
+                ("cache_error", c.c_char * 256), ("cpu_threads", i32), ("cpu_isa", c.c_char * 32)]
+
+
+class device_info(c.Structure):
+    _fields_ = [("struct_size", size_t), ("name", c.c_char * 128), ("arch", i32),
+                ("multiprocessors", i32), ("memory_bytes", i64), ("l2_bytes", i64),
+                ("shared_bytes_per_block", i32), ("clock_khz", i32)]
+
+
+STRUCTS = (error, tensor, compile_event, options, declaration, declared, variant, args, kernel_info,
+           cpu_options, system_info, device_info)
+
+_out, _err, _size = c.POINTER(ptr), c.POINTER(error), c.POINTER(size_t)
+_args, _variant = c.POINTER(args), c.POINTER(variant)
+FUNCTIONS = {  # name: (result, arguments)
+    "version": (text, ()),
+    "ctx_create": (i32, (_out, c.POINTER(options), _err)),
+    "ctx_free": (None, (ptr,)),
+    "string_free": (None, (ptr,)),
+    "program_load_file": (i32, (_out, ptr, text, _err)),
+    "program_load_string": (i32, (_out, ptr, text, text, size_t, _err)),
+    "program_load_expressions": (i32, (_out, ptr, text, text, c.POINTER(declaration), size_t, _err)),
+    "program_free": (None, (ptr,)),
+    "program_tensor_count": (i32, (ptr,)),
+    "program_param_count": (i32, (ptr,)),
+    "program_tensor": (i32, (ptr, i32, c.POINTER(declared))),
+    "program_param": (i32, (ptr, i32, c.POINTER(declared))),
+    "program_warning": (text, (ptr,)),
+    "program_dump": (i32, (_out, ptr, ptr, _variant, i32, _err)),
+    "program_explain": (i32, (_out, ptr, ptr, _variant, i32, _err)),
+    "kernel_check": (i32, (ptr, ptr, _variant, _args, _err)),
+    "kernel_get": (i32, (_out, ptr, ptr, _variant, _err)),
+    "kernel_free": (None, (ptr,)),
+    "kernel_load": (i32, (ptr, i32, _err)),
+    "kernel_get_info": (i32, (ptr, c.POINTER(kernel_info))),
+    "workspace_size": (i32, (ptr, _args, _size, _size)),
+    "kernel_launch": (i32, (ptr, _args, ptr, _err)),
+    "kernel_bounds_report": (i32, (ptr, i32, _err)),
+    "cpu_attention": (i32, (ptr, ptr, _args, c.POINTER(cpu_options), _err)),
+    "cache_clear": (i32, (ptr, c.POINTER(i64), _err)),
+    "system": (i32, (ptr, c.POINTER(system_info), _err)),
+    "device_info_get": (i32, (ptr, i32, c.POINTER(device_info), _err)),
+    "device_synchronize": (i32, (ptr, i32, _err)),
+}
+
+
+def candidates():
+    """Where libfacc.so may be, in this order; the last is the loader's path."""
+    here = pathlib.Path(__file__).resolve().parent
+    chosen = os.environ.get("FACC_LIBRARY")
+    if chosen:
+        return [chosen]
+    near = [here / "libfacc.so", here.parents[2] / "build" / "release" / "libfacc.so"]
+    return [str(p) for p in near if p.exists()] + ["libfacc.so"]
+
+
+def load():
+    failures = []
+    for path in candidates():
+        try:
+            library = c.CDLL(path)
+            break
+        except OSError as e:
+            failures.append(f"{path}: {e}")
+    else:
+        raise ImportError("libfacc.so was not found; set FACC_LIBRARY to its path\n  "
+                          + "\n  ".join(failures))
+    for name, (result, arguments) in FUNCTIONS.items():
+        f = getattr(library, "facc_" + name)
+        f.restype, f.argtypes = result, arguments
+    return library

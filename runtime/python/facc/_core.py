@@ -1,0 +1,391 @@
+"""Context, Program, Kernel and Launch: the handles of facc.h as objects.
+
+Nothing on the GPU is freed behind the user's back: a kernel may be in flight
+when Python drops the last name for it, so kernels live until Context.close,
+which waits for the devices first."""
+import ctypes as c
+import os
+import weakref
+from collections import namedtuple
+
+from . import _abi
+from ._error import Error, check, new_error
+from ._tensor import (cuda_index, dtype_name, empty_like, fill, refuse_gradient, torch_of)
+
+_lib = _abi.load()
+
+Declared = namedtuple("Declared", "name dtype shape")  # shape: integers or dimension names
+Info = namedtuple("Info", [n for n, _ in _abi.kernel_info._fields_[1:]])
+
+
+def version():
+    return _lib.facc_version().decode()
+
+
+def _create(function, *arguments):
+    """Calls a function of the form f(out, ..., err); gives the handle."""
+    handle, error = c.c_void_p(), new_error()
+    check(function(c.byref(handle), *arguments, c.byref(error)), error)
+    return handle
+
+
+def _take_text(handle):
+    text = c.string_at(handle).decode()
+    _lib.facc_string_free(handle)
+    return text
+
+
+def _encode(text):
+    return None if text is None else os.fspath(text).encode()
+
+
+class Context:
+    """The cache, the drivers and the CPU threads. on_compile(key, source,
+    seconds) is called when a kernel was asked for, on_warning(message) instead
+    of printing. cache_mode: None (environment), "rw", "ro" or "off"."""
+
+    def __init__(self, cache_dirs=None, cache_mode=None, no_jit=False, nvrtc=None, templates=None,
+                 cpu_threads=0, on_compile=None, on_warning=None):
+        o = _abi.options(struct_size=c.sizeof(_abi.options), cache_dirs=_encode(cache_dirs),
+                         cache_mode=[None, "rw", "ro", "off"].index(cache_mode), no_jit=no_jit,
+                         nvrtc_path=_encode(nvrtc), template_dir=_encode(templates),
+                         cpu_threads=cpu_threads)
+        if on_compile:
+            o.on_compile = _abi.ON_COMPILE(lambda _, e: on_compile(
+                e[0].key.decode(), e[0].source.decode(), e[0].seconds))
+        if on_warning:
+            o.on_warning = _abi.ON_WARNING(lambda _, m: on_warning(m.decode(errors="replace")))
+        self._callbacks = o.on_compile, o.on_warning
+        self.handle = _create(_lib.facc_ctx_create, c.byref(o))
+        self._kernels = []      # handles, freed by close()
+        self._programs = {}     # of expressions, by their text and declarations
+        self._files = {}        # Programs of files, by path, time and size
+        self._loaded = set()    # devices with a kernel of ours
+
+    def close(self):
+        """Waits for the devices in use, then frees everything. Programs and
+        kernels of this context must not be used afterwards."""
+        if not self.handle:
+            return
+        for device in self._loaded:
+            error = new_error()
+            check(_lib.facc_device_synchronize(self.handle, device, c.byref(error)), error)
+        for kernel in self._kernels:
+            _lib.facc_kernel_free(kernel)
+        for program in [*self._programs.values(), *self._files.values()]:
+            program.close()
+        _lib.facc_ctx_free(self.handle)
+        self.handle, self._kernels, self._programs, self._files = None, [], {}, {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def system(self):
+        """Driver, NVRTC, cache and CPU as a dict."""
+        info, error = _abi.system_info(struct_size=c.sizeof(_abi.system_info)), new_error()
+        check(_lib.facc_system(self.handle, c.byref(info), c.byref(error)), error)
+        return _as_dict(info)
+
+    def device(self, index=0):
+        """Name, architecture and sizes of a GPU as a dict."""
+        info, error = _abi.device_info(struct_size=c.sizeof(_abi.device_info)), new_error()
+        check(_lib.facc_device_info_get(self.handle, index, c.byref(info), c.byref(error)), error)
+        return _as_dict(info)
+
+    def clear_cache(self):
+        removed, error = c.c_int64(), new_error()
+        check(_lib.facc_cache_clear(self.handle, c.byref(removed), c.byref(error)), error)
+        return removed.value
+
+    def expressions(self, score, mask, declarations):
+        """The Program of these expressions, traced once per context."""
+        key = score, mask, declarations
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = Program.from_expressions(
+                score, mask, declarations, context=self)
+        return program
+
+
+def _as_dict(info):
+    values = {n: getattr(info, n) for n, _ in info._fields_[1:]}
+    return {n: v.decode(errors="replace") if isinstance(v, bytes) else v
+            for n, v in values.items()}
+
+
+_default = []
+
+
+def default_context():
+    """The context of calls that name none; made on first use."""
+    if not _default:
+        _default.append(Context())
+    return _default[0]
+
+
+class Program:
+    """A traced score_mod and mask_mod. tensors and params list what it takes."""
+
+    def __init__(self, handle, context):
+        self.handle, self.context = handle, context
+        self._finalizer = weakref.finalize(self, _lib.facc_program_free, handle)
+        self._finalizer.atexit = False
+        self.tensors = self._declared(_lib.facc_program_tensor_count, _lib.facc_program_tensor)
+        self.params = self._declared(_lib.facc_program_param_count, _lib.facc_program_param)
+        self.warning = _lib.facc_program_warning(handle).decode(errors="replace")
+        self._kernels = {}
+
+    @classmethod
+    def from_file(cls, path, context=None):
+        context = context or default_context()
+        return cls(_create(_lib.facc_program_load_file, context.handle, _encode(path)), context)
+
+    @classmethod
+    def from_string(cls, text, name="string", context=None):
+        context, text = context or default_context(), text.encode()
+        return cls(_create(_lib.facc_program_load_string, context.handle, name.encode(), text,
+                           len(text)), context)
+
+    @classmethod
+    def from_expressions(cls, score=None, mask=None, declarations=(), context=None):
+        """One-line expressions over score, b, h, q, kv and the declared names.
+        declarations: (name, facc dtype, shape), shape a tuple of integers or
+        dimension names ("B" "H" "Hkv" "q" "kv"), or None for a param."""
+        context = context or default_context()
+        items = (_abi.declaration * len(declarations))()
+        for item, (name, dtype, shape) in zip(items, declarations):
+            item.name, item.dtype = name.encode(), _abi.DTYPES[dtype][0]
+            item.is_param, item.rank = shape is None, len(shape or ())
+            for n, extent in enumerate(shape or ()):
+                if isinstance(extent, str):
+                    item.shape[n], item.dim_names[n] = -1, extent.encode()
+                else:
+                    item.shape[n] = extent
+        return cls(_create(_lib.facc_program_load_expressions, context.handle, _encode(score),
+                           _encode(mask), items, len(items)), context)
+
+    def close(self):
+        self._finalizer()
+        self.handle = None
+
+    def _declared(self, count, get):
+        out = []
+        for n in range(count(self.handle)):
+            d = _abi.declared()
+            check(get(self.handle, n, c.byref(d)), new_error())
+            shape = tuple(d.dim_names[k].decode() if d.dim_names[k] else d.shape[k]
+                          for k in range(d.rank))
+            out.append(Declared(d.name.decode(), _abi.DTYPE_OF_NUMBER[d.dtype], shape))
+        return out
+
+    def dump(self, what="ir", **variant):
+        """Text: "ir", "variant", "config", "flat" or "ptx". The keywords are
+        those of Kernel; "ir" needs none."""
+        v = c.byref(_variant(**variant)) if variant else None
+        return _take_text(_create(_program_dump, self.context.handle, self.handle, v,
+                                  _abi.DUMPS[what]))
+
+    def explain(self, json=False, **variant):
+        v = c.byref(_variant(**variant)) if variant else None
+        return _take_text(_create(_lib.facc_program_explain, self.context.handle, self.handle, v,
+                                  json))
+
+    def kernel(self, **variant):
+        """The Kernel of this variant, made once per program."""
+        key = tuple(sorted(variant.items()))
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = Kernel(self, **variant)
+        return kernel
+
+
+def _program_dump(out, context, program, variant, what, error):
+    return _lib.facc_program_dump(out, context, program, variant, what, error)
+
+
+def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
+             check_bounds=False):
+    return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=_abi.DTYPES[dtype][0],
+                        out_dtype=_abi.DTYPES[out_dtype][0] if out_dtype else 0, head_dim=head_dim,
+                        head_dim_v=head_dim_v, arch=arch, device=device, check_bounds=check_bounds)
+
+
+class Kernel:
+    """A compiled kernel: from memory, disk or NVRTC. Needs no GPU if arch is
+    given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
+    check_bounds."""
+
+    def __init__(self, program, **variant):
+        self.program, context = program, program.context
+        self.variant = _variant(**variant)
+        self.handle = _create(_lib.facc_kernel_get, context.handle, program.handle,
+                              c.byref(self.variant))
+        context._kernels.append(self.handle)
+        self.out_dtype = variant.get("out_dtype") or variant["dtype"]
+        self._loaded = set()
+
+    @property
+    def info(self):
+        i = _abi.kernel_info(struct_size=c.sizeof(_abi.kernel_info))
+        check(_lib.facc_kernel_get_info(self.handle, c.byref(i)), new_error())
+        return Info(**_as_dict(i))
+
+    def load(self, device=0):
+        """Makes it launchable on a device. Not inside a graph capture."""
+        if device not in self._loaded:
+            error = new_error()
+            check(_lib.facc_kernel_load(self.handle, device, c.byref(error)), error)
+            self._loaded.add(device)
+            self.program.context._loaded.add(device)
+
+    def prepare(self, q, k, v, out=None, lse=None, **call):
+        """A Launch bound to these CUDA tensors; calling it is cheap."""
+        return Launch(self, q, k, v, out, lse, **call)
+
+    def bounds_report(self, device=0):
+        """After a launch of a check_bounds kernel: raises if it read outside
+        a captured tensor. Waits for the device."""
+        error = new_error()
+        check(_lib.facc_kernel_bounds_report(self.handle, device, c.byref(error)), error)
+
+
+class Arguments:
+    """facc_args for some arrays, which it keeps alive."""
+
+    def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None,
+                 seqused_q=None, seqused_kv=None):
+        arrays = [("q", q), ("k", k), ("v", v)]
+        captured = [(d.name, x) for d, x in zip(program.tensors,
+                                                _pick(program.tensors, tensors, "tensor"))]
+        refuse_gradient(arrays + captured)
+        self.device = cuda_index(q)
+        self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
+        self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured]
+        for name, x in arrays:
+            fill(getattr(a, name), x, name)
+        fill(a.o, out, "out", writable=True)
+        if lse is not None:
+            fill(a.lse, lse, "lse", writable=True)
+        self.views = (_abi.tensor * len(captured))()
+        for view, (name, x) in zip(self.views, captured):
+            fill(view, x, f"tensor '{name}'")
+        values = _pick(program.params, params, "param")
+        self.scalars = (_abi.scalar_value * len(values))()
+        for n, x in enumerate(values):
+            self.set_param(program, n, x)
+        a.tensors, a.n_tensors = self.views, len(self.views)
+        a.params, a.n_params = self.scalars, len(self.scalars)
+        if scale is not None:
+            a.scale = scale
+            if scale == 0:
+                raise Error(_abi.ERR_ARGUMENT, "scale must not be 0 (None is the default, 1/sqrt(D))")
+        a.seqused_q = self._lengths("seqused_q", seqused_q, q)
+        a.seqused_kv = self._lengths("seqused_kv", seqused_kv, q)
+        for name, x in [*arrays, ("out", out), ("lse", lse), ("seqused_q", seqused_q),
+                        ("seqused_kv", seqused_kv), *captured]:
+            if x is not None and cuda_index(x) != self.device:
+                raise Error(_abi.ERR_ARGUMENT, f"{name} is not on the same device as q")
+
+    def set_param(self, program, index, value):
+        if program.params[index].dtype == "f32":
+            self.scalars[index].f = float(value)
+        elif float(value) != int(value):
+            raise Error(_abi.ERR_ARGUMENT, f"param '{program.params[index].name}' is an integer, got {value}")
+        else:
+            self.scalars[index].i = int(value)
+
+    @staticmethod
+    def _lengths(name, x, q):
+        if x is None:
+            return None
+        view = _abi.tensor()
+        if fill(view, x, name) != "i32" or view.rank != 1 or view.shape[0] != q.shape[0] or (
+                view.shape[0] > 1 and view.stride[0] != 1):
+            raise Error(_abi.ERR_ARGUMENT, f"{name} must be i32 [B] and contiguous")
+        return view.data
+
+
+def _pick(declared, given, what):
+    """Values in the program's order; all there, none too many."""
+    given = dict(given or {})
+    missing = [d.name for d in declared if d.name not in given]
+    if missing:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} '{missing[0]}' is missing")
+    values = [given.pop(d.name) for d in declared]
+    if given:
+        names = ", ".join(d.name for d in declared) or "none"
+        raise Error(_abi.ERR_ARGUMENT, f"the program has no {what} '{next(iter(given))}' (it has: {names})")
+    return values
+
+
+def _need_rank_4(**arrays):
+    for name, x in arrays.items():
+        if x.ndim != 4:
+            raise Error(_abi.ERR_ARGUMENT, f"{name} must be [B, H, S, D], has rank {x.ndim}")
+
+
+class Launch:
+    """A prepared call: all arguments checked and packed, workspace at hand.
+    Call it to enqueue on the current stream; out and lse are its results."""
+
+    def __init__(self, kernel, q, k, v, out=None, lse=None, want_lse=True, **call):
+        _need_rank_4(q=q, k=k, v=v)
+        if cuda_index(q) < 0:
+            raise Error(_abi.ERR_ARGUMENT, "a kernel launch needs CUDA tensors")
+        if out is None:
+            out = empty_like(q, (*q.shape[:3], v.shape[3]), kernel.out_dtype)
+        if lse is None and want_lse:
+            lse = empty_like(q, q.shape[:3], "f32")
+        self.kernel, self.out, self.lse = kernel, out, lse
+        self.arguments = arguments = Arguments(kernel.program, q, k, v, out, lse, **call)
+        self.device, self._torch = arguments.device, torch_of(q)
+        program, error = kernel.program, new_error()
+        check(_lib.facc_kernel_check(program.context.handle, program.handle, c.byref(kernel.variant),
+                                     c.byref(arguments.a), c.byref(error)), error)
+        kernel.load(self.device)
+        size, align = c.c_size_t(), c.c_size_t()
+        check(_lib.facc_workspace_size(kernel.handle, c.byref(arguments.a), c.byref(size),
+                                       c.byref(align)), new_error())
+        if size.value:  # the allocator's blocks are aligned to 512 bytes
+            self.workspace = self._torch.empty(size.value, dtype=self._torch.uint8, device=q.device)
+            arguments.a.workspace = self.workspace.data_ptr()
+            arguments.a.workspace_size = size.value
+        self._error = new_error()
+        self._call = (kernel.handle, c.byref(arguments.a))
+        self._error_ref = c.byref(self._error)
+        self._stream = self._torch._C._cuda_getCurrentRawStream
+
+    def __call__(self, stream=None):
+        """stream: a raw CUstream as an integer; None is torch's current one."""
+        if stream is None:
+            stream = self._stream(self.device)
+        status = _lib.facc_kernel_launch(*self._call, stream, self._error_ref)
+        if status:
+            check(status, self._error)
+        return self.out
+
+    def set_param(self, name, value):
+        """Changes a run-time param for the launches to come."""
+        names = [d.name for d in self.kernel.program.params]
+        if name not in names:
+            raise Error(_abi.ERR_ARGUMENT, f"the program has no param '{name}'")
+        self.arguments.set_param(self.kernel.program, names.index(name), value)
+
+
+def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call):
+    """facc_cpu_attention on host arrays."""
+    arguments = Arguments(program, q, k, v, out, lse, **call)
+    if arguments.device >= 0:
+        raise Error(_abi.ERR_ARGUMENT, "the CPU path needs host arrays")
+    options = _abi.cpu_options(struct_size=c.sizeof(_abi.cpu_options), f64=f64, threads=threads)
+    error = new_error()
+    check(_lib.facc_cpu_attention(program.context.handle, program.handle, c.byref(arguments.a),
+                                  c.byref(options), c.byref(error)), error)
+
+
+def declaration_of(name, x):
+    """How an array that an expression reads is declared."""
+    return name, dtype_name(x, f"tensor '{name}'"), tuple(int(n) for n in x.shape)

@@ -1,0 +1,73 @@
+"""NumPy arrays and PyTorch tensors as facc_tensor. PyTorch is looked at only
+where the caller's object comes from it, so that it need not be installed."""
+import sys
+
+from . import _abi
+from ._error import Error
+
+
+def torch_of(x):
+    """The torch module if x is its tensor, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(x, torch.Tensor) else None
+
+
+def dtype_name(x, what):
+    name = str(x.dtype).rpartition(".")[2]
+    if name not in _abi.DTYPE_OF_ARRAY:
+        raise Error(_abi.ERR_ARGUMENT, f"{what}: element type {x.dtype} is not supported")
+    return _abi.DTYPE_OF_ARRAY[name]
+
+
+def cuda_index(x):
+    """Device ordinal of a CUDA tensor, -1 for host memory."""
+    torch = torch_of(x)
+    if torch is None or x.device.type == "cpu":
+        return -1
+    if x.device.type != "cuda":
+        raise Error(_abi.ERR_ARGUMENT, f"tensors on {x.device} are not supported")
+    return x.get_device()
+
+
+def refuse_gradient(arrays):
+    """There is no backward yet; a silently missing gradient would be worse
+    than an error."""
+    for name, x in arrays:
+        torch = torch_of(x)
+        if torch is not None and x.requires_grad and torch.is_grad_enabled():
+            raise Error(_abi.ERR_UNSUPPORTED, f"{name} requires a gradient, and facc has no backward "
+                        "yet: detach it, or call inside torch.no_grad()")
+
+
+def fill(view, x, what, writable=False):
+    """Describes x in the facc_tensor `view`, which then borrows x's memory."""
+    name = dtype_name(x, what)
+    rank = x.ndim
+    if rank > _abi.MAX_DIMS:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} has rank {rank}; at most {_abi.MAX_DIMS}")
+    if torch_of(x) is not None:
+        view.data, strides = x.data_ptr(), x.stride()
+    else:
+        interface = x.__array_interface__
+        view.data, read_only = interface["data"]
+        if writable and read_only:
+            raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
+        if not x.dtype.isnative:
+            raise Error(_abi.ERR_ARGUMENT, f"{what} is not in this machine's byte order")
+        size = x.itemsize
+        if any(s % size for s in x.strides):
+            raise Error(_abi.ERR_ARGUMENT, f"{what}: strides {x.strides} are no multiples of {size} bytes")
+        strides = [s // size for s in x.strides]
+    view.dtype, view.rank = _abi.DTYPES[name][0], rank
+    view.shape[:rank], view.stride[:rank] = x.shape, strides
+    return name
+
+
+def empty_like(x, shape, dtype):
+    """A new array of x's kind (and device): shape, facc dtype name."""
+    torch = torch_of(x)
+    if torch is not None:
+        return torch.empty(shape, dtype=getattr(torch, _abi.DTYPES[dtype][1]), device=x.device)
+    import numpy
+    name = _abi.DTYPES[dtype][1]
+    return numpy.empty(shape, x.dtype if name == x.dtype.name else name)
