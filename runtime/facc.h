@@ -36,6 +36,13 @@ extern "C" {
 #define FACC_VERSION_PATCH 0
 #define FACC_VERSION "0.1.0"
 
+/* A struct with its size set and all else zero. */
+#ifdef __cplusplus
+#define FACC_STRUCT_INIT(type) {sizeof(type)}
+#else
+#define FACC_STRUCT_INIT(type) {.struct_size = sizeof(type)}
+#endif
+
 /* "0.1.0"; static. */
 FACC_API const char *facc_version(void);
 
@@ -71,7 +78,7 @@ typedef struct facc_error {
     char message[2048]; /* whole text, "file:line: error: …" included */
     char log[8192];     /* NVRTC's log or a Lua traceback, "" when none */
 } facc_error;
-#define FACC_ERROR_INIT {sizeof(facc_error), 0, 0, "", "", "", ""}
+#define FACC_ERROR_INIT FACC_STRUCT_INIT(facc_error)
 
 /* ---- tensors --------------------------------------------------------- */
 
@@ -133,7 +140,7 @@ typedef struct facc_options {
     void (*on_warning)(void *user, const char *message);
     void *user;
 } facc_options;
-#define FACC_OPTIONS_INIT {sizeof(facc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define FACC_OPTIONS_INIT FACC_STRUCT_INIT(facc_options)
 
 /* Reads the environment once; opens neither driver nor NVRTC yet. options
  * may be NULL. */
@@ -203,8 +210,7 @@ typedef struct facc_variant {
     int32_t check_bounds; /* nonzero: checked debug build */
     int32_t reserved0;
 } facc_variant;
-#define FACC_VARIANT_INIT {sizeof(facc_variant), FACC_BF16, (facc_dtype)0, \
-                           0, 0, 0, 0, 0, 0}
+#define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
 typedef union facc_scalar_value { /* a run-time param */
     int64_t i; /* i32, i64 */
@@ -231,7 +237,7 @@ typedef struct facc_args {
     int32_t device;                   /* ordinal to launch on */
     int32_t reserved0;
 } facc_args;
-#define FACC_ARGS_INIT {sizeof(facc_args)}
+#define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
 
 typedef struct facc_kernel facc_kernel;
 
@@ -266,6 +272,7 @@ typedef struct facc_kernel_info {
     char source[16];        /* "memory" "disk" "nvrtc" */
     char compiler[48];      /* "NVRTC 13.0 …" of the entry */
 } facc_kernel_info;
+#define FACC_KERNEL_INFO_INIT FACC_STRUCT_INIT(facc_kernel_info)
 FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
                                           facc_kernel_info *out);
 
@@ -289,7 +296,7 @@ typedef struct facc_cpu_options {
     int32_t f64;     /* nonzero: the oracle, all arithmetic in double */
     int32_t threads; /* 0: the context's */
 } facc_cpu_options;
-#define FACC_CPU_OPTIONS_INIT {sizeof(facc_cpu_options), 0, 0}
+#define FACC_CPU_OPTIONS_INIT FACC_STRUCT_INIT(facc_cpu_options)
 
 /* Runs on host memory. q, k, v: one dtype of f32 f16 bf16 e4m3 e5m2; o: f32
  * f16 bf16 f64; lse f32 or f64. Any head dim, any strides. */
@@ -359,6 +366,7 @@ typedef struct facc_system_info {
     int32_t cpu_threads;
     char cpu_isa[32];                     /* "avx512f" "avx2" "generic" */
 } facc_system_info;
+#define FACC_SYSTEM_INFO_INIT FACC_STRUCT_INIT(facc_system_info)
 /* Opens driver and NVRTC if they are there. */
 FACC_API facc_status facc_system(facc_ctx *ctx, facc_system_info *out,
                                  facc_error *err);
@@ -372,6 +380,7 @@ typedef struct facc_device_info {
     int32_t shared_bytes_per_block; /* opt-in maximum */
     int32_t clock_khz;
 } facc_device_info;
+#define FACC_DEVICE_INFO_INIT FACC_STRUCT_INIT(facc_device_info)
 
 /* ---- device conveniences: for the CLI, examples and tests --------------- */
 

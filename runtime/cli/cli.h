@@ -1,0 +1,137 @@
+/* The command line: one file per subcommand, over facc.h alone. Everything a
+ * process allocates lives until it exits. Exit codes: 0 done, 1 failure, 2
+ * wrong usage. */
+#ifndef FACC_CLI_H
+#define FACC_CLI_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/facc.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct command {
+    const char *name;
+    const char *summary; /* one line for `facc --help` */
+    const char *help;    /* whole text of `facc NAME --help` */
+    int (*run)(int argc, char **argv);
+};
+extern const struct command command_run, command_compile, command_emit,
+    command_explain, command_check, command_bench, command_cache,
+    command_doctor;
+
+/* --- messages (report.c) -------------------------------------------- */
+/* "facc: error: …" on stderr; both return the exit code. */
+int cli_usage(const struct command *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int cli_fail_facc(const facc_error *err); /* with log, if any */
+/* Never returns NULL: says so and exits when memory is out. */
+void *cli_alloc(size_t bytes);
+char *cli_strdup(const char *s);
+/* Prints a cJSON value and frees it; EXIT_OK or EXIT_FAILED. */
+struct cJSON;
+int cli_print_json(struct cJSON *value);
+/* Seconds of a monotonic clock. */
+double cli_now(void);
+int compare_double(const void *a, const void *b);
+
+/* --- options (options.c) -------------------------------------------- */
+enum { MAX_NAMED = 64 };
+struct named_text {
+    char *name, *value;
+};
+
+/* What run, check and bench share; the others use a part. */
+struct options {
+    const char *file;                  /* FILE.lua, or NULL with expressions */
+    const char *score, *mask;          /* one-line expressions */
+    const char *q, *k, *v, *out, *lse; /* .npy paths */
+    struct named_text tensors[MAX_NAMED], params[MAX_NAMED];
+    int n_tensors, n_params;
+    bool has_scale;
+    double scale;
+    facc_dtype dtype;   /* 0: by the files and the device */
+    const char *device; /* "cpu", "gpu", "gpu:N"; NULL: whatever is there */
+    bool has_shape;
+    int64_t B, H, Hkv, Sq, Skv, D, Dv; /* --random */
+    uint64_t seed;
+    int threads;
+    bool stats, json;
+    const char *arch; /* list for compile, one for emit and explain */
+    const char *dtypes, *head_dims; /* lists for compile */
+    const char *what;               /* emit */
+    int jobs, rounds;
+    bool check_bounds;
+    const char *positional[256];
+    int n_positional;
+};
+
+/* Fills o with defaults, then from argv (argv[0] is the subcommand). Returns
+ * EXIT_OK, EXIT_USAGE after a message, or -1 when --help was printed. Only
+ * options whose letter-free long names are listed in `allowed` (NULL-ended)
+ * are accepted. */
+int options_parse(const struct command *c, int argc, char **argv,
+                  const char *const *allowed, struct options *o);
+bool parse_int(const char *text, int64_t *out);   /* whole text, base 10 */
+bool parse_double(const char *text, double *out); /* locale-free */
+bool parse_dtype(const char *text, facc_dtype *out);
+
+/* --- npy files (npy.c) ------------------------------------------------ */
+struct array {
+    facc_tensor t; /* C order, data owned by the process */
+    size_t count;  /* elements */
+};
+/* Message in `why` on failure. `raw` 0, or the dtype that the file's integers
+ * of the same width stand for ("file.npy:bf16"). */
+bool npy_read(const char *path, facc_dtype raw, struct array *out, char *why,
+              size_t why_size);
+bool npy_write(const char *path, const facc_tensor *t, char *why,
+               size_t why_size);
+
+/* --- inputs (inputs.c) -------------------------------------------------- */
+/* One attention call on host memory, ready for the CPU or to be uploaded. */
+struct job {
+    facc_ctx *ctx;
+    facc_program *program;
+    facc_variant variant;
+    facc_args args;       /* host tensors */
+    facc_tensor *tensors; /* of args */
+    facc_scalar_value *params;
+    int device; /* -1: CPU */
+    char device_name[160];
+};
+/* Loads program, tensors and params as the options say. EXIT_OK or the exit
+ * code after a message. */
+int job_prepare(const struct command *c, const struct options *o,
+                struct job *job);
+int job_load_program(const struct command *c, const struct options *o,
+                     struct job *job);
+void job_finish(struct job *job);
+/* Runs once: on the CPU (f64: the oracle) or the GPU. o and lse of args are
+ * host memory and get the results. */
+int job_run_cpu(struct job *job, bool f64, double *seconds);
+int job_run_gpu(struct job *job, double *milliseconds, facc_kernel_info *info);
+void job_outputs(struct job *job, facc_dtype o_dtype, facc_dtype lse_dtype);
+
+/* --- a launch on device copies (gpu.c) -------------------------------- */
+struct gpu_job {
+    struct job *job;
+    facc_kernel *kernel;
+    facc_args args; /* device tensors */
+    facc_tensor tensors[MAX_NAMED];
+    facc_timer *timer;
+};
+int gpu_prepare(struct job *job, struct gpu_job *g);
+int gpu_launch(struct gpu_job *g);
+int gpu_fetch(struct gpu_job *g); /* o and lse to the host */
+void gpu_finish(struct gpu_job *g);
+
+/* Bytes spanned by a tensor's elements from its lowest address. */
+size_t tensor_bytes(const facc_tensor *t);
+double attention_flops(const facc_args *a);
+
+#endif

@@ -1,0 +1,129 @@
+/* facc bench: times a program on random inputs. */
+#include "runtime/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: facc bench [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
+    "\n"
+    "Median time of one call over --rounds rounds (default 20), after three\n"
+    "warm-up calls, and what it comes to: TFLOP/s with every cell counted, "
+    "and\n"
+    "the bytes of Q, K, V, O and LSE over the time. Takes the input options "
+    "of\n"
+    "facc run.\n"
+    "\n"
+    "  --rounds N   --json\n"
+    "\n"
+    "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
+
+static const char *const allowed[] = {
+    "q",     "k",     "v",     "random", "seed",    "score", "mask",   "tensor",
+    "param", "scale", "dtype", "device", "threads", "json",  "rounds", NULL};
+
+struct timing {
+    double *ms; /* sorted */
+    int n;
+};
+
+static int time_cpu(struct job *job, struct timing *t)
+{
+    for (int i = -1; i < t->n; i++) {
+        double s;
+        int rc = job_run_cpu(job, false, &s);
+        if (rc)
+            return rc;
+        if (i >= 0)
+            t->ms[i] = s * 1e3;
+    }
+    return EXIT_OK;
+}
+
+static int time_gpu(struct job *job, struct timing *t, facc_kernel_info *info)
+{
+    struct gpu_job g;
+    facc_error err = FACC_ERROR_INIT;
+    int rc = gpu_prepare(job, &g);
+    for (int i = -3; i < t->n && !rc; i++) {
+        double ms;
+        if (facc_timer_begin(g.timer, &err))
+            rc = cli_fail_facc(&err);
+        if (!rc)
+            rc = gpu_launch(&g);
+        if (!rc && facc_timer_end(g.timer, &ms, &err))
+            rc = cli_fail_facc(&err);
+        if (!rc && i >= 0)
+            t->ms[i] = ms;
+    }
+    info->struct_size = sizeof *info;
+    if (!rc)
+        facc_kernel_get_info(g.kernel, info);
+    gpu_finish(&g);
+    return rc;
+}
+
+static double bytes_moved(const facc_args *a)
+{
+    return (double)(tensor_bytes(&a->q) + tensor_bytes(&a->k) +
+                    tensor_bytes(&a->v) + tensor_bytes(&a->o) +
+                    tensor_bytes(&a->lse));
+}
+
+static int report(const struct options *o, const struct job *job,
+                  const struct timing *t, const facc_kernel_info *info)
+{
+    double median = t->ms[t->n / 2];
+    double tflops = attention_flops(&job->args) / median * 1e-9;
+    double gbs = bytes_moved(&job->args) / median * 1e-6;
+    if (!o->json) {
+        printf("device    %s%s%s\n", job->device_name,
+               job->device >= 0 ? ", kernel family " : "", info->family);
+        printf("%10s %10s %10s %10s %10s\n", "median ms", "min ms", "max ms",
+               "TFLOP/s", "GB/s");
+        printf("%10.4f %10.4f %10.4f %10.2f %10.2f\n", median, t->ms[0],
+               t->ms[t->n - 1], tflops, gbs);
+        return EXIT_OK;
+    }
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "device", job->device_name);
+    cJSON_AddNumberToObject(j, "rounds", t->n);
+    cJSON_AddNumberToObject(j, "median_ms", median);
+    cJSON_AddNumberToObject(j, "min_ms", t->ms[0]);
+    cJSON_AddNumberToObject(j, "max_ms", t->ms[t->n - 1]);
+    cJSON_AddNumberToObject(j, "tflops", tflops);
+    cJSON_AddNumberToObject(j, "gbytes_per_second", gbs);
+    return cli_print_json(j);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o;
+    struct job job;
+    facc_kernel_info info = FACC_KERNEL_INFO_INIT;
+    int rc = options_parse(&command_bench, argc, argv, allowed, &o);
+    if (rc)
+        return rc < 0 ? EXIT_OK : rc;
+    if (o.n_positional > 1)
+        return cli_usage(&command_bench, "one FILE.lua at most");
+    rc = job_prepare(&command_bench, &o, &job);
+    if (rc)
+        return rc;
+    if (job.device >= 0) { /* O as a framework has it */
+        job_outputs(&job, job.variant.dtype, FACC_F32);
+        job.variant.out_dtype = job.variant.dtype;
+    }
+    struct timing t = {.n = o.rounds ? o.rounds : 20};
+    t.ms = cli_alloc((size_t)t.n * sizeof *t.ms);
+    rc = job.device >= 0 ? time_gpu(&job, &t, &info) : time_cpu(&job, &t);
+    if (!rc) {
+        qsort(t.ms, (size_t)t.n, sizeof *t.ms, compare_double);
+        rc = report(&o, &job, &t, &info);
+    }
+    job_finish(&job);
+    return rc;
+}
+
+const struct command command_bench = {
+    "bench", "time a program on random inputs", help, run};

@@ -1,0 +1,138 @@
+/* facc cache: what is in the cache; verify, gc, clear. */
+#include "runtime/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "usage: facc cache ls [--json]     entries of all cache directories\n"
+    "       facc cache verify          digests of every entry; exit code 1 if\n"
+    "                                  one does not match\n"
+    "       facc cache gc [MAX_BYTES]  remove broken entries and leftovers, "
+    "then\n"
+    "                                  the least recently used beyond "
+    "MAX_BYTES\n"
+    "       facc cache clear           remove every entry\n"
+    "       facc cache path            the directory that is written to\n"
+    "\n"
+    "The directory is $FACC_CACHE_DIR (a colon list: the first is written "
+    "to),\n"
+    "else $XDG_CACHE_HOME/facc, else $HOME/.cache/facc.\n"
+    "\n"
+    "example: facc cache ls\n";
+
+static const char *const allowed[] = {"json", NULL};
+
+struct listing {
+    cJSON *json; /* NULL: a table */
+    int64_t entries, bytes, broken;
+    bool verify;
+};
+
+static int list_entry(void *user, const facc_cache_entry *e)
+{
+    struct listing *l = user;
+    l->entries++;
+    l->bytes += e->bytes;
+    l->broken += !e->valid;
+    if (l->json) {
+        cJSON *j = cJSON_CreateObject();
+        cJSON_AddStringToObject(j, "key", e->key);
+        cJSON_AddStringToObject(j, "dir", e->dir);
+        cJSON_AddStringToObject(j, "summary", e->summary);
+        cJSON_AddNumberToObject(j, "bytes", (double)e->bytes);
+        cJSON_AddNumberToObject(j, "last_used", (double)e->last_used);
+        cJSON_AddBoolToObject(j, "valid", e->valid != 0);
+        cJSON_AddItemToArray(l->json, j);
+    } else if (!l->verify || !e->valid) {
+        char when[32] = "?";
+        time_t t = (time_t)e->last_used;
+        struct tm tm;
+        if (localtime_r(&t, &tm))
+            strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
+        printf("%s  %9lld  %s  %s%s\n", e->key, (long long)e->bytes, when,
+               e->summary, e->valid ? "" : "  BROKEN");
+    }
+    return 0;
+}
+
+static int list(facc_ctx *ctx, bool json, bool verify)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct listing l = {.verify = verify};
+    if (json)
+        l.json = cJSON_CreateArray();
+    if (facc_cache_list(ctx, list_entry, &l, &err))
+        return cli_fail_facc(&err);
+    if (json) {
+        if (cli_print_json(l.json))
+            return EXIT_FAILED;
+    } else {
+        printf("%lld entries, %lld bytes, %lld broken\n", (long long)l.entries,
+               (long long)l.bytes, (long long)l.broken);
+    }
+    return verify && l.broken ? EXIT_FAILED : EXIT_OK;
+}
+
+static int path(facc_ctx *ctx)
+{
+    facc_error err = FACC_ERROR_INIT;
+    facc_system_info sys = FACC_SYSTEM_INFO_INIT;
+    if (facc_system(ctx, &sys, &err))
+        return cli_fail_facc(&err);
+    puts(sys.cache_dir[0] ? sys.cache_dir : "(memory only)");
+    return EXIT_OK;
+}
+
+static int collect(facc_ctx *ctx, const char *max_bytes)
+{
+    facc_error err = FACC_ERROR_INIT;
+    int64_t max = -1, removed = 0, freed = 0;
+    if (max_bytes && (!parse_int(max_bytes, &max) || max < 0))
+        return cli_usage(&command_cache, "gc wants a number of bytes, got '%s'",
+                         max_bytes);
+    if (facc_cache_gc(ctx, max, &removed, &freed, &err))
+        return cli_fail_facc(&err);
+    printf("%lld removed, %lld bytes freed\n", (long long)removed,
+           (long long)freed);
+    return EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o;
+    facc_ctx *ctx;
+    facc_error err = FACC_ERROR_INIT;
+    int64_t removed = 0;
+    int rc = options_parse(&command_cache, argc, argv, allowed, &o);
+    if (rc)
+        return rc < 0 ? EXIT_OK : rc;
+    if (!o.n_positional)
+        return cli_usage(&command_cache,
+                         "say what: ls, verify, gc, clear or path");
+    const char *what = o.positional[0];
+    if (facc_ctx_create(&ctx, NULL, &err))
+        return cli_fail_facc(&err);
+    if (!strcmp(what, "ls"))
+        rc = list(ctx, o.json, false);
+    else if (!strcmp(what, "verify"))
+        rc = list(ctx, o.json, true);
+    else if (!strcmp(what, "gc"))
+        rc = collect(ctx, o.n_positional > 1 ? o.positional[1] : NULL);
+    else if (!strcmp(what, "path"))
+        rc = path(ctx);
+    else if (strcmp(what, "clear"))
+        rc = cli_usage(&command_cache, "there is no 'cache %s'", what);
+    else if (facc_cache_clear(ctx, &removed, &err))
+        rc = cli_fail_facc(&err);
+    else
+        printf("%lld removed\n", (long long)removed);
+    facc_ctx_free(ctx);
+    return rc;
+}
+
+const struct command command_cache = {
+    "cache", "list, verify or clean the kernel cache", help, run};

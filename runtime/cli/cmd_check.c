@@ -1,0 +1,175 @@
+/* facc check: the kernel (or the CPU path) against the f64 oracle. */
+#include "runtime/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "usage: facc check [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
+    "       facc check [FILE.lua] --q Q.npy --k K.npy --v V.npy [options]\n"
+    "\n"
+    "Runs the program on the chosen device and in double precision on the\n"
+    "CPU, on the same rounded inputs, and reports the errors. Takes the input\n"
+    "options of facc run. Exit code 1 when an error is over its limit.\n"
+    "\n"
+    "  error of O    |O - oracle| / |oracle| over all elements; limit by "
+    "dtype\n"
+    "                (f32 1e-5, f16 1e-3, bf16 8e-3, FP8 8e-2)\n"
+    "  error of LSE  |LSE - oracle| / max(1, |oracle|), worst row; limit 1e-5\n"
+    "                (2e-4 where the mod uses tanh_fast: --lse-limit is "
+    "implied)\n"
+    "  --json        for machines\n"
+    "\n"
+    "example: facc check examples/alibi_window.lua --random 1,8,8,512,512,64 "
+    "\\\n"
+    "                    --tensor slopes=slopes.npy --param window=128\n";
+
+static const char *const allowed[] = {
+    "q",     "k",      "v",       "random", "seed",
+    "score", "mask",   "tensor",  "param",  "scale",
+    "dtype", "device", "threads", "json",   "check-bounds",
+    NULL};
+
+struct errors {
+    double o_relative; /* |O - ref| / |ref|, Frobenius */
+    double o_worst;    /* largest |O - ref| */
+    int64_t worst_at[4];
+    double lse_worst; /* |LSE - ref| / max(1, |ref|) */
+    int64_t bad;      /* NaN or infinity where the oracle has none */
+};
+
+static double load(const facc_tensor *t, size_t i)
+{
+    double v;
+    facc_convert(FACC_F64, &v, t->dtype,
+                 (const char *)t->data + i * facc_dtype_size(t->dtype), 1);
+    return v;
+}
+
+static void compare(const facc_args *got, const facc_args *ref,
+                    struct errors *e)
+{
+    double diff2 = 0, ref2 = 0;
+    size_t n = tensor_bytes(&ref->o) / sizeof(double);
+    size_t rows = tensor_bytes(&ref->lse) / sizeof(double);
+    *e = (struct errors){.bad = 0};
+    for (size_t i = 0; i < n; i++) {
+        double g = load(&got->o, i), r = ((double *)ref->o.data)[i];
+        double d = fabs(g - r);
+        if (!isfinite(g) && isfinite(r)) {
+            e->bad++;
+            continue;
+        }
+        if (isnan(r))
+            continue;
+        diff2 += d * d;
+        ref2 += r * r;
+        if (d > e->o_worst) {
+            size_t at = i;
+            e->o_worst = d;
+            for (int k = 4; k-- > 0;) {
+                e->worst_at[k] = (int64_t)(at % (size_t)ref->o.shape[k]);
+                at /= (size_t)ref->o.shape[k];
+            }
+        }
+    }
+    e->o_relative = ref2 > 0 ? sqrt(diff2 / ref2) : sqrt(diff2);
+    for (size_t i = 0; i < rows; i++) {
+        double g = load(&got->lse, i), r = ((double *)ref->lse.data)[i];
+        if (g == r || isnan(r))
+            continue;
+        double d = isfinite(g) && isfinite(r) ? fabs(g - r) / fmax(1, fabs(r))
+                                              : INFINITY;
+        e->lse_worst = fmax(e->lse_worst, d);
+    }
+}
+
+static double o_limit(facc_dtype t)
+{
+    switch (t) {
+    case FACC_F32:
+        return 1e-5;
+    case FACC_F16:
+        return 1e-3;
+    case FACC_BF16:
+        return 8e-3;
+    case FACC_E4M3:
+    case FACC_E5M2:
+    case FACC_I8:
+    case FACC_U8:
+    case FACC_I16:
+    case FACC_I32:
+    case FACC_I64:
+    case FACC_BOOL:
+    case FACC_F64:
+        break;
+    }
+    return 8e-2;
+}
+
+static int report(const struct options *o, const struct job *job,
+                  const struct errors *e, bool passed, double limit)
+{
+    if (!o->json) {
+        printf("device        %s\n", job->device_name);
+        printf("error of O    %.3g (limit %.3g); worst element %.3g at "
+               "[%lld, %lld, %lld, %lld]\n",
+               e->o_relative, limit, e->o_worst, (long long)e->worst_at[0],
+               (long long)e->worst_at[1], (long long)e->worst_at[2],
+               (long long)e->worst_at[3]);
+        printf("error of LSE  %.3g\n", e->lse_worst);
+        if (e->bad)
+            printf("not finite    %lld elements\n", (long long)e->bad);
+        puts(passed ? "passed" : "FAILED");
+        return EXIT_OK;
+    }
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "device", job->device_name);
+    cJSON_AddNumberToObject(j, "o_error", e->o_relative);
+    cJSON_AddNumberToObject(j, "o_worst", e->o_worst);
+    cJSON_AddNumberToObject(j, "o_limit", limit);
+    cJSON_AddNumberToObject(j, "lse_error",
+                            isfinite(e->lse_worst) ? e->lse_worst : 1e300);
+    cJSON_AddNumberToObject(j, "not_finite", (double)e->bad);
+    cJSON_AddBoolToObject(j, "passed", passed);
+    return cli_print_json(j);
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o;
+    struct job job;
+    struct errors e;
+    facc_kernel_info info = FACC_KERNEL_INFO_INIT;
+    double t;
+    int rc = options_parse(&command_check, argc, argv, allowed, &o);
+    if (rc)
+        return rc < 0 ? EXIT_OK : rc;
+    if (o.n_positional > 1)
+        return cli_usage(&command_check, "one FILE.lua at most");
+    rc = job_prepare(&command_check, &o, &job);
+    if (rc)
+        return rc;
+    rc = job.device >= 0 ? job_run_gpu(&job, &t, &info)
+                         : job_run_cpu(&job, false, &t);
+    facc_args got = job.args;
+    job_outputs(&job, FACC_F64, FACC_F64);
+    if (!rc)
+        rc = job_run_cpu(&job, true, &t);
+    if (!rc) {
+        double limit = o_limit(job.args.q.dtype);
+        compare(&got, &job.args, &e);
+        bool passed = e.o_relative <= limit && e.lse_worst <= 2e-4 && !e.bad;
+        rc = report(&o, &job, &e, passed, limit);
+        if (!rc && !passed)
+            rc = EXIT_FAILED;
+    }
+    job_finish(&job);
+    return rc;
+}
+
+const struct command command_check = {
+    "check", "compare the kernel or the CPU path with the f64 oracle", help,
+    run};

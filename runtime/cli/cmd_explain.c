@@ -1,0 +1,49 @@
+/* facc explain: what the compiler knows about a program. */
+#include "runtime/cli/variants.h"
+
+#include <stdio.h>
+
+static const char help[] =
+    "usage: facc explain [FILE.lua] [options]\n"
+    "\n"
+    "Scopes of every value (tile, row, column, diagonal, cell), affine forms,\n"
+    "plain bounds of the mask, and the kernel family and tile that would run,\n"
+    "with the reason. Compiles nothing.\n"
+    "\n"
+    "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
+    "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --json\n"
+    "\n"
+    "example: facc explain examples/alibi.lua --head-dim 64\n";
+
+static const char *const allowed[] = {"score", "mask",  "tensor",
+                                      "param", "dtype", "head-dim",
+                                      "arch",  "json",  NULL};
+
+static int run(int argc, char **argv)
+{
+    struct options o;
+    struct job job = {.device = -1};
+    struct variant_lists l;
+    facc_error err = FACC_ERROR_INIT;
+    char *text;
+    int rc = options_parse(&command_explain, argc, argv, allowed, &o);
+    if (rc)
+        return rc < 0 ? EXIT_OK : rc;
+    rc = variants_parse(&command_explain, &o, &l);
+    if (!rc)
+        rc = job_load_program(&command_explain, &o, &job);
+    if (rc)
+        return rc;
+    facc_variant v = variants_make(&o, &l, 0, 0, 0);
+    if (facc_program_explain(&text, job.ctx, job.program, &v, o.json, &err)) {
+        rc = cli_fail_facc(&err);
+    } else {
+        fputs(text, stdout);
+        facc_string_free(text);
+    }
+    job_finish(&job);
+    return rc;
+}
+
+const struct command command_explain = {
+    "explain", "print what the compiler knows about a program", help, run};

@@ -1,0 +1,319 @@
+/* Command-line options: argv to struct options. One table for all
+ * subcommands; each lists the ones it takes. */
+#include "runtime/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum option_id {
+    OPT_HELP = 256,
+    OPT_SCORE,
+    OPT_MASK,
+    OPT_Q,
+    OPT_K,
+    OPT_V,
+    OPT_OUT,
+    OPT_LSE,
+    OPT_TENSOR,
+    OPT_PARAM,
+    OPT_SCALE,
+    OPT_DTYPE,
+    OPT_DEVICE,
+    OPT_RANDOM,
+    OPT_SEED,
+    OPT_THREADS,
+    OPT_STATS,
+    OPT_JSON,
+    OPT_ARCH,
+    OPT_HEAD_DIM,
+    OPT_WHAT,
+    OPT_JOBS,
+    OPT_ROUNDS,
+    OPT_CHECK_BOUNDS
+};
+
+static const struct option all_options[] = {
+    {"help", no_argument, NULL, OPT_HELP},
+    {"score", required_argument, NULL, OPT_SCORE},
+    {"mask", required_argument, NULL, OPT_MASK},
+    {"q", required_argument, NULL, OPT_Q},
+    {"k", required_argument, NULL, OPT_K},
+    {"v", required_argument, NULL, OPT_V},
+    {"out", required_argument, NULL, OPT_OUT},
+    {"lse", required_argument, NULL, OPT_LSE},
+    {"tensor", required_argument, NULL, OPT_TENSOR},
+    {"param", required_argument, NULL, OPT_PARAM},
+    {"scale", required_argument, NULL, OPT_SCALE},
+    {"dtype", required_argument, NULL, OPT_DTYPE},
+    {"device", required_argument, NULL, OPT_DEVICE},
+    {"random", required_argument, NULL, OPT_RANDOM},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"threads", required_argument, NULL, OPT_THREADS},
+    {"stats", no_argument, NULL, OPT_STATS},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"arch", required_argument, NULL, OPT_ARCH},
+    {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
+    {"what", required_argument, NULL, OPT_WHAT},
+    {"jobs", required_argument, NULL, OPT_JOBS},
+    {"rounds", required_argument, NULL, OPT_ROUNDS},
+    {"check-bounds", no_argument, NULL, OPT_CHECK_BOUNDS},
+};
+enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
+
+bool parse_int(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (errno || end == text || *end)
+        return false;
+    *out = v;
+    return true;
+}
+
+bool parse_double(const char *text, double *out)
+{
+    /* The process never calls setlocale, so strtod reads a '.'. */
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end)
+        return false;
+    *out = v;
+    return true;
+}
+
+bool parse_dtype(const char *text, facc_dtype *out)
+{
+    if (!strcmp(text, "f8"))
+        text = "e4m3";
+    for (int d = FACC_F32; d <= FACC_F64; d++)
+        if (!strcmp(text, facc_dtype_name((facc_dtype)d))) {
+            *out = (facc_dtype)d;
+            return true;
+        }
+    return false;
+}
+
+/* "name=value" into a list. */
+static bool add_named(const struct command *c, const char *text,
+                      struct named_text *list, int *n, const char *what)
+{
+    const char *eq = strchr(text, '=');
+    if (!eq || eq == text || !eq[1]) {
+        cli_usage(c, "--%s wants name=value, got '%s'", what, text);
+        return false;
+    }
+    if (*n == MAX_NAMED) {
+        cli_usage(c, "more than %d --%s options", MAX_NAMED, what);
+        return false;
+    }
+    char *name = cli_strdup(text);
+    name[eq - text] = 0;
+    for (int i = 0; i < *n; i++)
+        if (!strcmp(list[i].name, name)) {
+            cli_usage(c, "--%s %s is given twice", what, name);
+            return false;
+        }
+    list[*n].name = name;
+    list[(*n)++].value = cli_strdup(eq + 1);
+    return true;
+}
+
+/* B,H,Hkv,Sq,Skv,D[,Dv] */
+static bool parse_random(const struct command *c, const char *text,
+                         struct options *o)
+{
+    int64_t v[7];
+    int n = 0;
+    char *copy = cli_strdup(text), *save = NULL;
+    for (char *part = strtok_r(copy, ",", &save); part;
+         part = strtok_r(NULL, ",", &save)) {
+        if (n == 7 || !parse_int(part, &v[n]) || v[n] < 0) {
+            n = -1;
+            break;
+        }
+        n++;
+    }
+    if (n != 6 && n != 7) {
+        cli_usage(c,
+                  "--random wants B,H,Hkv,Sq,Skv,D[,Dv], six or seven "
+                  "integers, got '%s'",
+                  text);
+        return false;
+    }
+    o->has_shape = true;
+    o->B = v[0], o->H = v[1], o->Hkv = v[2], o->Sq = v[3], o->Skv = v[4];
+    o->D = v[5], o->Dv = n == 7 ? v[6] : v[5];
+    return true;
+}
+
+static bool parse_positive(const struct command *c, const char *name,
+                           const char *text, int *out)
+{
+    int64_t v;
+    if (!parse_int(text, &v) || v < 1 || v > 1000000) {
+        cli_usage(c, "--%s wants a positive integer, got '%s'", name, text);
+        return false;
+    }
+    *out = (int)v;
+    return true;
+}
+
+static bool set_scale(const struct command *c, const char *text,
+                      struct options *o)
+{
+    if (!parse_double(text, &o->scale) || !isfinite(o->scale)) {
+        cli_usage(c, "--scale wants a finite number, got '%s'", text);
+        return false;
+    }
+    o->has_scale = true;
+    return true;
+}
+
+static bool set_dtype(const struct command *c, const char *text,
+                      struct options *o)
+{
+    o->dtypes = text;
+    if (strchr(text, ',')) /* a list: compile splits it */
+        return true;
+    if (!parse_dtype(text, &o->dtype)) {
+        cli_usage(c, "there is no dtype '%s': f32 f16 bf16 e4m3 e5m2", text);
+        return false;
+    }
+    return true;
+}
+
+static bool set_number_option(const struct command *c, int id, const char *text,
+                              struct options *o)
+{
+    int64_t seed;
+    switch (id) {
+    case OPT_SEED:
+        if (!parse_int(text, &seed)) {
+            cli_usage(c, "--seed wants an integer, got '%s'", text);
+            return false;
+        }
+        o->seed = (uint64_t)seed;
+        return true;
+    case OPT_THREADS:
+        return parse_positive(c, "threads", text, &o->threads);
+    case OPT_JOBS:
+        return parse_positive(c, "jobs", text, &o->jobs);
+    default:
+        return parse_positive(c, "rounds", text, &o->rounds);
+    }
+}
+
+static bool set_option(const struct command *c, int id, char *text,
+                       struct options *o)
+{
+    switch (id) {
+    case OPT_SCORE:
+        o->score = text;
+        return true;
+    case OPT_MASK:
+        o->mask = text;
+        return true;
+    case OPT_Q:
+        o->q = text;
+        return true;
+    case OPT_K:
+        o->k = text;
+        return true;
+    case OPT_V:
+        o->v = text;
+        return true;
+    case OPT_OUT:
+        o->out = text;
+        return true;
+    case OPT_LSE:
+        o->lse = text;
+        return true;
+    case OPT_DEVICE:
+        o->device = text;
+        return true;
+    case OPT_ARCH:
+        o->arch = text;
+        return true;
+    case OPT_HEAD_DIM:
+        o->head_dims = text;
+        return true;
+    case OPT_WHAT:
+        o->what = text;
+        return true;
+    case OPT_STATS:
+        o->stats = true;
+        return true;
+    case OPT_JSON:
+        o->json = true;
+        return true;
+    case OPT_CHECK_BOUNDS:
+        o->check_bounds = true;
+        return true;
+    case OPT_SCALE:
+        return set_scale(c, text, o);
+    case OPT_DTYPE:
+        return set_dtype(c, text, o);
+    case OPT_RANDOM:
+        return parse_random(c, text, o);
+    case OPT_TENSOR:
+        return add_named(c, text, o->tensors, &o->n_tensors, "tensor");
+    case OPT_PARAM:
+        return add_named(c, text, o->params, &o->n_params, "param");
+    default:
+        return set_number_option(c, id, text, o);
+    }
+}
+
+/* The rows of the table that a command takes, --help always. */
+static void select_options(const char *const *allowed, struct option *out)
+{
+    int n = 0;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        bool take = all_options[i].val == OPT_HELP;
+        for (int j = 0; allowed[j] && !take; j++)
+            take = !strcmp(allowed[j], all_options[i].name);
+        if (take)
+            out[n++] = all_options[i];
+    }
+    memset(&out[n], 0, sizeof out[n]);
+}
+
+int options_parse(const struct command *c, int argc, char **argv,
+                  const char *const *allowed, struct options *o)
+{
+    *o = (struct options){.seed = 1, .rounds = 0, .jobs = 0};
+    struct option taken[N_OPTIONS + 1];
+    select_options(allowed, taken);
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int id = getopt_long(argc, argv, ":o:", taken, NULL);
+        if (id == -1)
+            break;
+        if (id == OPT_HELP) {
+            fputs(c->help, stdout);
+            return -1;
+        }
+        if (id == 'o')
+            id = OPT_OUT;
+        if (id == ':')
+            return cli_usage(c, "%s wants a value", argv[optind - 1]);
+        if (id == '?')
+            return cli_usage(c, "%s is no option of this command",
+                             argv[optind - 1]);
+        if (!set_option(c, id, optarg, o))
+            return EXIT_USAGE;
+    }
+    for (; optind < argc; optind++) {
+        if (o->n_positional == 256)
+            return cli_usage(c, "more than 256 files");
+        o->positional[o->n_positional++] = argv[optind];
+    }
+    o->file = o->n_positional ? o->positional[0] : NULL;
+    return EXIT_OK;
+}

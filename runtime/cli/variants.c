@@ -1,0 +1,87 @@
+/* Lists on the command line ("64,128") to variants. Called by compile, emit
+ * and explain. */
+#include "runtime/cli/variants.h"
+
+#include <string.h>
+
+/* The next element of a comma list, or NULL. */
+static char *next_item(char **rest)
+{
+    return strtok_r(NULL, ",", rest);
+}
+
+int variants_split(const struct command *c, const char *text, const char *name,
+                   bool (*parse)(const char *item, int *out), int *out, int *n)
+{
+    char *rest = NULL, *item = strtok_r(cli_strdup(text), ",", &rest);
+    for (*n = 0; item; item = next_item(&rest)) {
+        if (*n == MAX_LIST)
+            return cli_usage(c, "more than %d values for --%s", MAX_LIST, name);
+        if (!parse(item, &out[(*n)++]))
+            return cli_usage(c, "--%s: '%s' is not understood", name, item);
+    }
+    return *n ? EXIT_OK : cli_usage(c, "--%s is empty", name);
+}
+
+static bool item_dtype(const char *item, int *out)
+{
+    facc_dtype d;
+    if (!parse_dtype(item, &d))
+        return false;
+    *out = (int)d;
+    return true;
+}
+
+static bool item_arch(const char *item, int *out)
+{
+    int64_t v;
+    if (!strncmp(item, "sm_", 3))
+        item += 3;
+    if (!parse_int(item, &v) || v < 1 || v > 999)
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+/* "128" or "192/128" as head_dim << 16 | head_dim_v. */
+static bool item_head_dim(const char *item, int *out)
+{
+    int64_t d, dv;
+    char *copy = cli_strdup(item), *slash = strchr(copy, '/');
+    if (slash)
+        *slash++ = 0;
+    if (!parse_int(copy, &d) || d < 1 || d > 4096)
+        return false;
+    dv = d;
+    if (slash && (!parse_int(slash, &dv) || dv < 1 || dv > 4096))
+        return false;
+    *out = (int)(d << 16 | dv);
+    return true;
+}
+
+int variants_parse(const struct command *c, const struct options *o,
+                   struct variant_lists *l)
+{
+    int rc = variants_split(c, o->dtypes ? o->dtypes : "bf16", "dtype",
+                            item_dtype, l->dtype, &l->n_dtype);
+    if (!rc)
+        rc = variants_split(c, o->head_dims ? o->head_dims : "128", "head-dim",
+                            item_head_dim, l->head_dim, &l->n_head_dim);
+    if (!rc)
+        rc = variants_split(c, o->arch ? o->arch : "90", "arch", item_arch,
+                            l->arch, &l->n_arch);
+    return rc;
+}
+
+facc_variant variants_make(const struct options *o,
+                           const struct variant_lists *l, int dtype,
+                           int head_dim, int arch)
+{
+    facc_variant v = FACC_VARIANT_INIT;
+    v.dtype = (facc_dtype)l->dtype[dtype];
+    v.head_dim = l->head_dim[head_dim] >> 16;
+    v.head_dim_v = l->head_dim[head_dim] & 0xffff;
+    v.arch = l->arch[arch];
+    v.check_bounds = o->check_bounds;
+    return v;
+}

@@ -1,0 +1,23 @@
+/* Lists of dtypes, head dims and architectures from the command line. */
+#ifndef FACC_CLI_VARIANTS_H
+#define FACC_CLI_VARIANTS_H
+
+#include "runtime/cli/cli.h"
+
+enum { MAX_LIST = 64 };
+struct variant_lists {
+    int dtype[MAX_LIST], head_dim[MAX_LIST], arch[MAX_LIST];
+    int n_dtype, n_head_dim, n_arch;
+};
+
+/* Splits a comma list; EXIT_OK or EXIT_USAGE after a message. */
+int variants_split(const struct command *c, const char *text, const char *name,
+                   bool (*parse)(const char *item, int *out), int *out, int *n);
+/* --dtype, --head-dim and --arch with their defaults (bf16, 128, 90). */
+int variants_parse(const struct command *c, const struct options *o,
+                   struct variant_lists *l);
+facc_variant variants_make(const struct options *o,
+                           const struct variant_lists *l, int dtype,
+                           int head_dim, int arch);
+
+#endif
