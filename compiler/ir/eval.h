@@ -60,6 +60,16 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
 bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
               struct diag *d);
 
+/* Which columns rows q0 .. q1 - 1 of (b, h) need, by the plain bounds of the
+ * mask (causal, windows): outside [lo, hi) every cell is masked; inside
+ * [full_lo, full_hi) every cell is kept and the mask need not be asked.
+ * Both are cut to [0, n_kv) and may be empty. Forgets the tile. */
+struct eval_range {
+    int64_t lo, hi, full_lo, full_hi;
+};
+void eval_kv_range(struct eval_state *s, int64_t b, int64_t h, int64_t q0,
+                   int64_t q1, int64_t n_kv, struct eval_range *out);
+
 /* Rough cost of one cell in abstract ops, for choosing tiles and reports. */
 int eval_plan_cost(const struct eval_plan *p);
 
