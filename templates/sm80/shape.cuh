@@ -1,0 +1,77 @@
+// Shapes of the sm80 forward kernel, derived from the configuration.
+//
+// A CTA owns kTileM query rows of one head; a warp kTileM / kWarps of them (one or two blocks of
+// 16), so that with two blocks each K and V fragment read from shared memory feeds two MMAs:
+// shared-memory bandwidth, not the tensor cores, limits a kernel with one block per warp.
+//
+// Shared memory: Q [kTileM][kDepth], then kStages of K [kTileN][kDepth], then kStages of V
+// [kTileN][kDepthV]; afterwards O [kTileM][kDepthV] over the same bytes. Head dims are padded to
+// the MMA's 16. Rows are 16 bytes longer than their data: an odd number of 16-byte units, so eight
+// rows of one column fall into eight different bank groups for every head dim, and every address is
+// a base plus a constant (an XOR swizzle would save the bytes and cost registers).
+#pragma once
+
+#include "common/args.cuh"
+#include "common/mma.cuh"
+#include "facc_config.cuh"
+#include "facc_variant.cuh"
+
+constexpr int round_up(int x, int multiple)
+{
+    return (x + multiple - 1) / multiple * multiple;
+}
+
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRowsPerWarp = kTileM / kWarps;
+constexpr int kBlocksM = kRowsPerWarp / 16; // MMA blocks: rows of a warp,
+constexpr int kBlocksN = kTileN / 8;        // score columns,
+constexpr int kDepth = round_up(kHeadDim, 16);
+constexpr int kDepthV = round_up(kHeadDimV, 16);
+constexpr int kBlocksV = kDepthV / 8; // output columns,
+constexpr int kStepsD = kDepth / 16;  // MMA steps along the head dim,
+constexpr int kStepsN = kTileN / 16;  // and along KV in P V
+
+constexpr int kRowBytes = 2 * kDepth + 16;
+constexpr int kRowBytesV = 2 * kDepthV + 16;
+constexpr int kBytesQ = kTileM * kRowBytes;
+constexpr int kBytesK = kTileN * kRowBytes;
+constexpr int kBytesV = kTileN * kRowBytesV;
+constexpr int kBytesLoop = kBytesQ + kStages * (kBytesK + kBytesV);
+constexpr int kBytesO = kOutElement == kElementF32 ? 0 : kTileM * kRowBytesV;
+constexpr int kBytesNeeded = kBytesLoop > kBytesO ? kBytesLoop : kBytesO;
+
+// Registers: 255 a thread suit two CTAs of four warps, or one of eight.
+constexpr int kCtasPerSm = kWarps <= 4 ? 2 : 1;
+
+static_assert(kBlocksM == 1 || kBlocksM == 2, "a warp owns 16 or 32 query rows");
+static_assert(kTileM % (16 * kWarps) == 0 && kTileN % 16 == 0, "tiles are whole MMA blocks");
+static_assert(kHeadDim % 8 == 0 && kHeadDimV % 8 == 0, "rows are whole 16-byte units");
+static_assert(kStages == 1 || kStages == 2, "K and V have one or two buffers");
+static_assert(kSharedBytes == kBytesNeeded, "runtime/select.c computes the same sum");
+static_assert(kElement == kElementF16 || kElement == kElementBf16,
+              "this family takes 16-bit Q, K, V");
+
+// True: the softmax takes the accumulators as they are and folds the scale into its exponent.
+constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
+constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+using Scores = float[kBlocksM][kBlocksN][4];
+using Output = float[kBlocksM][kBlocksV][4];
+using Rows = Variant::Row[kBlocksM][2];
+
+// Of one thread, per row g and g + 8 of each block. Weights are 2^(x - reference) with x the score
+// in log2 units; reference is -inf until a score counts, then at most kSlack below the largest
+// score so far.
+struct RowState {
+    float reference[kBlocksM][2];
+    float sum[kBlocksM][2]; // of this thread's columns only, until the end
+};
+
+// One query tile of one head.
+struct Work {
+    int b, h;
+    int q0;                // first row
+    int q_len;             // rows >= q_len are not attended
+    int kv_len;            // columns >= kv_len do not exist
+    const char *q, *k, *v; // first element of (b, h)
+};
