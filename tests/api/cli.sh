@@ -1,0 +1,179 @@
+#!/bin/sh
+# The command line as a user meets it: results, help, and what bad input gets.
+# usage: cli.sh path/to/facc   (from the repository's root)
+set -u
+facc=$PWD/$1
+python=$PWD/build/venv/bin/python
+root=$PWD
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+n=0
+bad=0
+
+# want CODE 'PATTERN' COMMAND...: exit code and a line of output that matches.
+want() {
+    code=$1
+    pattern=$2
+    shift 2
+    n=$((n + 1))
+    "$@" >output 2>&1
+    got=$?
+    if [ "$got" -ne "$code" ] || ! grep -qE -- "$pattern" output; then
+        bad=$((bad + 1))
+        echo "FAILED: $*"
+        echo "  wanted exit code $code and /$pattern/, got $got and:"
+        sed 's/^/  | /' output | head -12
+    fi
+}
+
+"$python" - <<'P'
+import numpy as np
+rng = np.random.default_rng(0)
+for name, shape in dict(q=(1, 4, 50, 16), k=(1, 2, 70, 16), v=(1, 2, 70, 16)).items():
+    np.save(name + ".npy", rng.standard_normal(shape, dtype=np.float32))
+np.save("k3.npy", rng.standard_normal((1, 3, 70, 16), dtype=np.float32))
+np.save("v8.npy", rng.standard_normal((1, 2, 70, 8), dtype=np.float32))
+np.save("fortran.npy", np.asfortranarray(rng.standard_normal((1, 4, 50, 16), dtype=np.float32)))
+np.save("rank3.npy", rng.standard_normal((4, 50, 16), dtype=np.float32))
+np.save("complex.npy", np.zeros((1, 4, 50, 16), np.complex64))
+np.save("slopes.npy", np.array([0.5, 0.25, 0.125, 0.0625], np.float32))
+np.save("slopes3.npy", np.array([0.5, 0.25, 0.125], np.float32))
+np.save("islopes.npy", np.array([1, 2, 3, 4], np.int64))
+np.save("big.npy", np.array([1, 2, 3, 1 << 40], np.int64))
+np.save("raw16.npy", rng.standard_normal((1, 4, 50, 16), dtype=np.float32).view(np.uint32).__rshift__(16).astype(np.uint16))
+data = open("q.npy", "rb").read()
+open("cut.npy", "wb").write(data[:-100])
+open("cuthead.npy", "wb").write(data[:40])
+open("text.npy", "w").write("hello")
+P
+
+cat >alibi.lua <<'L'
+local facc = require "facc"
+local slopes = facc.tensor("slopes", "f32", { "H" })
+local window = facc.param("window", "i32")
+return facc.attention {
+  score_mod = function(score, b, h, q, kv) return score + slopes[h] * (kv - q) end,
+  mask_mod  = function(b, h, q, kv) return q >= kv and q - kv < window end,
+}
+L
+printf 'return facc.attention {\n  mask_mod = function(b, h, q, kv) return q >= end,\n}\n' >syntax.lua
+printf 'local facc = require "facc"\nreturn facc.attention {\n  score_mod = function(s, b, h, q, kv) return s + nothing[h] end,\n}\n' >runtime.lua
+printf 'local facc = require "facc"\nreturn facc.attention {\n  mask_mod = function(b, h, q, kv) while true do end end,\n}\n' >endless.lua
+printf 'local facc = require "facc"\nlocal t = {}\nfor i = 1, 1e9 do t[i] = i end\nreturn facc.attention {}\n' >bomb.lua
+printf 'local facc = require "facc"\nlocal n = 0\nreturn facc.attention {\n  score_mod = function(s, b, h, q, kv) n = n + 1; return s + n end,\n}\n' >impure.lua
+printf 'local facc = require "facc"\nreturn facc.attention {\n  score_mod = function(s, b, h, q, kv) if q >= kv then return s end end,\n}\n' >nothing.lua
+printf 'local facc = require "facc"\nreturn facc.attention {\n  mask_mod = function(b, h, q, kv) return q - kv end,\n}\n' >number.lua
+printf 'local facc = require "facc"\nlocal t = facc.tensor("t", "f32", { 4 })\nreturn facc.attention {\n  score_mod = function(s, b, h, q, kv) return s + t[q] end,\n}\n' >outside.lua
+
+qkv="--q q.npy --k k.npy --v v.npy --device cpu"
+alibi="run alibi.lua $qkv -o o.npy"
+
+# results
+want 0 'facc 0\.' "$facc" --version
+want 0 'doctor' "$facc" --help
+for c in run check bench compile emit explain cache doctor; do
+    want 0 'example: facc' "$facc" $c --help
+done
+want 0 'TFLOP' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse lse.npy --stats
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import numpy as np
+q, k, v = (np.load(n + ".npy").astype(np.float64) for n in "qkv")
+k, v = (np.repeat(x, 2, axis=1) for x in (k, v))
+i, j = np.arange(50)[:, None], np.arange(70)[None, :]
+s = q @ k.swapaxes(-1, -2) / 4 + np.load("slopes.npy")[:, None, None] * (j - i)
+s = np.where((i >= j) & (i - j < 9), s, -np.inf)
+m = s.max(-1, keepdims=True)
+p = np.exp(s - m)
+z = p.sum(-1, keepdims=True)
+o, lse = np.load("o.npy"), np.load("lse.npy")
+assert np.abs(o - p / z @ v).max() < 1e-5, np.abs(o - p / z @ v).max()
+assert np.abs(lse - (m + np.log(z))[..., 0]).max() < 1e-5
+P
+want 0 '"tflops"' "$facc" run --mask 'q >= kv and q - kv < 16' --random 1,2,1,33,40,24,8 --device cpu --json
+want 0 'passed' "$facc" check alibi.lua $qkv --tensor slopes=slopes.npy --param window=20
+want 0 'passed' "$facc" check --score 'score + t[h] * (kv - q)' --tensor t=slopes.npy $qkv --dtype bf16
+want 0 'median ms' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu
+want 0 'keep' "$facc" emit alibi.lua
+want 0 'struct Variant' "$facc" emit alibi.lua --what variant
+want 0 'facc_forward' "$facc" emit alibi.lua --what flat
+want 0 'slopes' "$facc" explain alibi.lua
+want 0 'entries' "$facc" cache ls
+want 0 'CPU' "$facc" doctor
+want 0 'TFLOP' "$facc" run --q raw16.npy:bf16 --k k.npy --v v.npy --dtype bf16 --device cpu --stats
+
+# usage: exit code 2
+want 2 'no command' "$facc" walk
+want 2 'no option' "$facc" run --fast
+want 2 'wants a value' "$facc" run --q
+want 2 'nothing to produce' "$facc" run $qkv
+want 2 '--v FILE.npy is missing' "$facc" run --q q.npy --k k.npy --stats --device cpu
+want 2 'six or seven' "$facc" run --random 1,2,3 --stats
+want 2 'finite' "$facc" run --random 1,1,1,8,8,8 --scale nan --stats
+want 2 'no dtype' "$facc" run --random 1,1,1,8,8,8 --dtype f12 --stats
+want 2 'not both' "$facc" run alibi.lua --mask 'q >= kv' $qkv --stats
+want 2 'name=value' "$facc" run --tensor slopes --stats
+want 2 'cpu, gpu or gpu:N' "$facc" run --device tpu --random 1,1,1,8,8,8 --stats
+want 2 '--what is' "$facc" emit alibi.lua --what sass
+
+# files: exit code 1
+want 1 'No such file' "$facc" run missing.lua $qkv --stats
+want 1 'missing.npy: No such file' "$facc" run --q missing.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'truncated' "$facc" run --q cut.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'truncated' "$facc" run --q cuthead.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'not a .npy' "$facc" run --q text.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'Fortran' "$facc" run --q fortran.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'four dimensions' "$facc" run --q rank3.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'not read' "$facc" run --q complex.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'say what they are' "$facc" run --q raw16.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'directory' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse no/such/dir.npy
+
+# what the mod captures
+want 1 "--tensor slopes=" "$facc" $alibi --param window=9
+want 1 "--param window=" "$facc" $alibi --tensor slopes=slopes.npy
+want 1 "no tensor 'slope'" "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --tensor slope=slopes.npy
+want 1 "no param 'w'" "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --param w=1
+want 1 'holds i64, the mod declares f32' "$facc" $alibi --tensor slopes=islopes.npy --param window=9
+want 1 "slopes.*3" "$facc" $alibi --tensor slopes=slopes3.npy --param window=9
+want 1 "'nine' is none" "$facc" $alibi --tensor slopes=slopes.npy --param window=nine
+want 1 'multiple' "$facc" run --q q.npy --k k3.npy --v k3.npy --stats --device cpu
+want 0 'Dv 8' "$facc" run --q q.npy --k k.npy --v v8.npy --stats --device cpu
+
+# the user's Lua: file and line
+want 1 'syntax.lua:2: ' "$facc" run syntax.lua $qkv --stats
+want 1 'runtime.lua:3: ' "$facc" run runtime.lua $qkv --stats
+want 1 'endless.lua:3: .*instructions' "$facc" run endless.lua $qkv --stats
+want 1 'bomb.lua.*memory' "$facc" run bomb.lua $qkv --stats
+want 1 'impure.lua:.*outside' "$facc" run impure.lua $qkv --stats
+want 1 'nothing.lua:.*no value is returned' "$facc" run nothing.lua $qkv --stats
+want 1 'number.lua:.*true or false' "$facc" run number.lua $qkv --stats
+want 1 "outside.lua:4: .*'?t'?" "$facc" run outside.lua $qkv --stats
+want 1 'score' "$facc" run --score 'score +' $qkv --stats
+want 1 'kvv' "$facc" run --mask 'q >= kvv' $qkv --stats
+
+# machine: no NVRTC, no GPU, cache
+if ! [ -e /dev/nvidia0 ]; then
+    want 1 'gpu' "$facc" run --random 1,1,1,8,8,8 --device gpu --stats
+fi
+want 1 'NVRTC' env FACC_NVRTC=/nonexistent FACC_CACHE_DIR="$work/empty" "$facc" compile --mask 'q > kv' --head-dim 64
+want 1 'FACC_NO_JIT|forbidden' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/empty" "$facc" compile --mask 'q > kv' --head-dim 64
+want 1 'multiple of 8' "$facc" compile --mask 'q > kv' --head-dim 60
+want 1 '256' "$facc" compile --mask 'q > kv' --head-dim 264
+want 1 'f32' "$facc" compile --mask 'q > kv' --dtype f32
+if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
+    want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 0 'disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 0 'disk' env FACC_NVRTC=/nonexistent FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 0 '1 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    find "$work/cache" -name kernel.cubin -exec sh -c 'printf x >>"$1"' _ {} \;
+    want 1 '1 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 0 '1 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 'nvrtc' env -u HOME -u XDG_CACHE_HOME -u FACC_CACHE_DIR "$facc" compile --mask 'q > kv' --head-dim 64
+else
+    echo "NVRTC was not found: compile and cache cases skipped"
+fi
+
+echo "$n cases, $bad failed"
+[ "$bad" -eq 0 ]

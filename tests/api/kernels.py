@@ -1,0 +1,29 @@
+"""Reads `facc compile --json` and fails on spills that have no exception.
+
+spills.txt has one line per exception: FILE DTYPE D/DV ARCH BYTES reason."""
+import json
+import sys
+
+
+def main(report, exceptions):
+    allowed = {}
+    with open(exceptions) as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                file, dtype, dims, arch, size, reason = line.split(maxsplit=5)
+                allowed[file, dtype, dims, arch] = int(size)
+    with open(report) as f:
+        rows = json.load(f)
+    bad = 0
+    for r in rows:
+        dims = "%d/%d" % (r["head_dim"], r["head_dim_v"])
+        key = r["file"] or "-", r["dtype"], dims, str(r["arch"])
+        if r["status"] != "FACC_OK" or r["spill_bytes"] > allowed.get(key, 0):
+            bad += 1
+            print(*key, r["status"], r["spill_bytes"], "spill bytes", r["message"])
+    print("%d kernels, %d bad" % (len(rows), bad))
+    return bad != 0 or not rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Every template x architecture x example through NVRTC: it must compile, with
+# no spill bytes beyond tests/api/spills.txt and no C75xx message. The quick
+# form takes every example on sm_80 and sm_90 at two head dims, plus every
+# architecture and head dim for plain attention; FACC_TEST_LONG=1 takes all.
+set -u
+facc=$1
+out=build/kernels.json
+if ! "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
+    echo "NVRTC was not found: nothing can be compiled here"
+    exit 77
+fi
+status=0
+check() {
+    "$facc" compile "$@" --jobs "$(nproc)" --json >"$out" || {
+        status=1
+        grep -B12 -A3 '"message":[[:space:]]*"[^"]' "$out" | head -40
+    }
+    build/venv/bin/python tests/api/kernels.py "$out" tests/api/spills.txt ||
+        status=1
+}
+dims=8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136,144,152,160,168,176,184,192,200,208,216,224,232,240,248,256
+archs=80,86,89,90,100,120
+if [ "${FACC_TEST_LONG:-0}" = 1 ]; then
+    check --mask 'q >= kv' --dtype bf16,f16 --head-dim "$dims,192/128,64/256,256/64" --arch $archs
+    check examples/*.lua --dtype bf16,f16 --head-dim 64,96,128,192/128,256 --arch $archs
+else
+    check --mask 'q >= kv' --head-dim 64,72,128,192/128,256 --arch $archs
+    check examples/*.lua --dtype bf16 --head-dim 128 --arch 80,90
+fi
+exit $status

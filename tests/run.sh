@@ -1,0 +1,93 @@
+#!/bin/sh
+# All tests. Installs what is missing, builds build/dev (sanitizers) and
+# build/release, runs everything that needs no GPU, and the GPU tests where
+# there is one. --long adds the big sweeps.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+long=0
+for arg in "$@"; do
+    case $arg in
+    --long) long=1 ;;
+    *)
+        echo "usage: sh tests/run.sh [--long]" >&2
+        exit 2
+        ;;
+    esac
+done
+export FACC_TEST_LONG=$long
+# Tests compile into a cache of their own.
+FACC_CACHE_DIR=$PWD/build/test-cache
+export FACC_CACHE_DIR
+rm -rf "$FACC_CACHE_DIR"
+
+passed=0
+failed=0
+skipped=0
+failures=
+
+# step NAME COMMAND...: exit code 77 means skipped, and why was printed.
+step() {
+    name=$1
+    shift
+    printf '== %s\n' "$name"
+    start=$(date +%s)
+    "$@"
+    code=$?
+    took=$(($(date +%s) - start))
+    case $code in
+    0)
+        passed=$((passed + 1))
+        printf -- '-- %s: passed (%d s)\n' "$name" "$took"
+        ;;
+    77)
+        skipped=$((skipped + 1))
+        printf -- '-- %s: SKIPPED\n' "$name"
+        ;;
+    *)
+        failed=$((failed + 1))
+        failures="$failures $name"
+        printf -- '-- %s: FAILED (exit code %d, %d s)\n' "$name" "$code" "$took"
+        ;;
+    esac
+}
+
+build() {
+    cmake --preset "$1" >"build/$1.configure.log" 2>&1 ||
+        { cat "build/$1.configure.log"; return 1; }
+    cmake --build --preset "$1" -j "$(nproc)" >"build/$1.build.log" 2>&1 ||
+        { grep -A5 -E 'error|Error' "build/$1.build.log" | head -60; return 1; }
+}
+
+suites() { # build folder, ctest arguments
+    folder=$1
+    shift
+    ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "$@"
+}
+
+gpu_tests() {
+    if ! [ -e /dev/nvidia0 ]; then
+        echo "no GPU here: the GPU tests need one (tests/gpu/README.md)"
+        return 77
+    fi
+    python3 tests/gpu/run_all.py
+}
+
+mkdir -p build
+step setup sh examples/setup.sh || true
+step "build release" build release
+step "build dev" build dev
+[ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
+
+step "suites under sanitizers" suites build/dev
+step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer'
+step "public header" sh tests/api/header.sh
+step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
+step "command line" sh tests/api/cli.sh build/release/facc
+step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
+step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
+step "GPU" gpu_tests
+
+[ -z "$failures" ] || echo "failed:$failures"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
