@@ -42,7 +42,7 @@ struct facc_ctx {
     void (*on_warning)(void *user, const char *message);
     void *user;
 
-    struct cache *cache;          /* NULL: memory only */
+    struct cache *cache;          /* no directories: memory only */
     struct kernel_table *kernels; /* has its own lock */
 
     pthread_mutex_t lock; /* guards what follows */

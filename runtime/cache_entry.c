@@ -1,0 +1,571 @@
+/* Cache entries as files. In: a directory, a key, the unit's text. Out: a
+ * verified cubin, or an entry published by one rename. cache.c decides what
+ * to do with the outcome. */
+#include "runtime/cache_entry.h"
+
+#include <cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compiler/support/hash.h"
+#include "runtime/facc.h"
+
+static const char cubin_name[] = "kernel.cubin";
+static const char unit_name[] = "unit.txt";
+static const char meta_name[] = "meta.json";
+enum {
+    MAX_FILE = 256 << 20, /* a larger file is no cache file */
+    WHY_SIZE = 256,
+    DIR_MODE = 0755,
+    FILE_MODE = 0644
+};
+
+/* ---- directories ----------------------------------------------------- */
+
+/* Machine code is executed with the user's rights: nobody else (but root)
+ * may have been able to put it there. */
+static bool trusted(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return false;
+    return (st.st_uid == geteuid() || st.st_uid == 0) &&
+           (st.st_mode & S_IWOTH) == 0;
+}
+
+static int checked(int fd)
+{
+    if (fd < 0 || trusted(fd))
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+static bool make_parents(const char *dir)
+{
+    char path[4096];
+    size_t n = strlen(dir);
+    if (n == 0 || n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(path, dir, n + 1);
+    for (char *s = path + 1; *s; s++) {
+        if (*s != '/')
+            continue;
+        *s = '\0';
+        if (mkdir(path, DIR_MODE) != 0 && errno != EEXIST && errno != EROFS &&
+            errno != EACCES)
+            return false;
+        *s = '/';
+    }
+    /* XDG's rule for a cache directory that is not there yet. */
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+int entry_open_root(const char *dir, bool create)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && create && make_parents(dir))
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return checked(fd);
+}
+
+int entry_open_dir(int at, const char *name, bool create)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(at, name, flags);
+    if (fd < 0 && errno == ENOENT && create) {
+        if (mkdirat(at, name, DIR_MODE) != 0 && errno != EEXIST)
+            return -1;
+        fd = openat(at, name, flags);
+    }
+    return checked(fd);
+}
+
+int entry_open_sub(const char *dir, const char *name, bool create)
+{
+    int root = entry_open_root(dir, create);
+    if (root < 0)
+        return -1;
+    int v = entry_open_dir(root, CACHE_SCHEMA, create);
+    int saved = errno;
+    close(root);
+    errno = saved;
+    if (v < 0)
+        return -1;
+    int fd = entry_open_dir(v, name, create);
+    saved = errno;
+    close(v);
+    errno = saved;
+    return fd;
+}
+
+/* DIR/v1/ab of a key. */
+static int open_shelf(const char *dir, const char *key, bool create)
+{
+    char shelf[3] = {key[0], key[1], '\0'};
+    return entry_open_sub(dir, shelf, create);
+}
+
+bool entry_is_key(const char *name)
+{
+    return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
+}
+
+/* ---- reading --------------------------------------------------------- */
+
+struct file {
+    char *data; /* NUL-terminated */
+    size_t size;
+};
+
+static bool read_all(int fd, char *to, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = read(fd, to, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static enum entry_state read_open(int fd, const char *name, struct file *f,
+                                  char *why)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_FILE) {
+        snprintf(why, WHY_SIZE, "%s is not a plain file", name);
+        return ENTRY_BAD;
+    }
+    if (!trusted(fd)) {
+        snprintf(why, WHY_SIZE,
+                 "%s belongs to somebody else or is world-writable", name);
+        return ENTRY_REFUSED;
+    }
+    f->size = (size_t)st.st_size;
+    f->data = malloc(f->size + 1);
+    if (!f->data)
+        return ENTRY_NOMEM;
+    f->data[f->size] = '\0';
+    if (read_all(fd, f->data, f->size))
+        return ENTRY_OK;
+    snprintf(why, WHY_SIZE, "%s cannot be read: %s", name, strerror(errno));
+    return ENTRY_BAD;
+}
+
+static enum entry_state read_file(int dir, const char *name, struct file *f,
+                                  char *why)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        snprintf(why, WHY_SIZE, "%s cannot be opened: %s", name,
+                 strerror(errno));
+        return errno == ELOOP ? ENTRY_REFUSED : ENTRY_BAD;
+    }
+    enum entry_state s = read_open(fd, name, f, why);
+    close(fd);
+    return s;
+}
+
+static bool digest(const void *data, size_t size, char hex[33])
+{
+    struct hash_stream *s = hash_stream_new();
+    if (!s)
+        return false;
+    hash_stream_field(s, data, size);
+    hash128_hex(hash_stream_end(s), hex);
+    return true;
+}
+
+static bool take_string(const cJSON *o, const char *name, char *to, size_t size)
+{
+    const char *s =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
+    if (!s || strlen(s) >= size)
+        return false;
+    memcpy(to, s, strlen(s) + 1);
+    return true;
+}
+
+static bool take_number(const cJSON *o, const char *name, double *to)
+{
+    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, name);
+    if (!cJSON_IsNumber(n) || !(n->valuedouble >= -1e15) ||
+        !(n->valuedouble <= 1e15))
+        return false;
+    *to = n->valuedouble;
+    return true;
+}
+
+/* Expected digest and size of one file, as meta.json has them. */
+static bool take_file(const cJSON *meta, const char *name, char hex[33],
+                      double *size)
+{
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(meta, "files");
+    const cJSON *f = cJSON_GetObjectItemCaseSensitive(files, name);
+    return take_string(f, "xxh128", hex, 33) && take_number(f, "bytes", size);
+}
+
+/* The seal is a digest of the "meta" object as printed: a flipped bit in
+ * meta.json is noticed as one in the cubin is. */
+static bool seal_holds(const cJSON *root)
+{
+    char want[33], have[33] = "";
+    char *text =
+        cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(root, "meta"));
+    if (text)
+        (void)digest(text, strlen(text), have);
+    cJSON_free(text);
+    return take_string(root, "seal", want, sizeof want) &&
+           strcmp(want, have) == 0;
+}
+
+struct expected { /* of meta.json */
+    struct cache_meta meta;
+    char cubin[33], unit[33];
+    double cubin_size, unit_size;
+};
+
+static bool parse_meta(const struct file *f, struct expected *e)
+{
+    double registers, spill, us;
+    cJSON *root = cJSON_ParseWithLength(f->data, f->size);
+    const cJSON *m = cJSON_GetObjectItemCaseSensitive(root, "meta");
+    bool ok =
+        m && seal_holds(root) &&
+        take_string(m, "compiler", e->meta.compiler, sizeof e->meta.compiler) &&
+        take_string(m, "summary", e->meta.summary, sizeof e->meta.summary) &&
+        take_number(m, "registers", &registers) &&
+        take_number(m, "spill_bytes", &spill) &&
+        take_number(m, "compile_us", &us) &&
+        take_file(m, cubin_name, e->cubin, &e->cubin_size) &&
+        take_file(m, unit_name, e->unit, &e->unit_size);
+    if (ok) {
+        e->meta.registers = (int)registers;
+        e->meta.spill_bytes = (int)spill;
+        e->meta.compile_us = (int64_t)us;
+    }
+    cJSON_Delete(root);
+    return ok;
+}
+
+static enum entry_state verify_file(int dir, const char *name, const char *want,
+                                    double want_size, struct file *f, char *why)
+{
+    char have[33];
+    enum entry_state s = read_file(dir, name, f, why);
+    if (s != ENTRY_OK)
+        return s;
+    if ((double)f->size != want_size) {
+        snprintf(why, WHY_SIZE, "%s has %zu bytes, expected %.0f", name,
+                 f->size, want_size);
+        return ENTRY_BAD;
+    }
+    if (!digest(f->data, f->size, have))
+        return ENTRY_NOMEM;
+    if (strcmp(have, want) == 0)
+        return ENTRY_OK;
+    snprintf(why, WHY_SIZE, "the digest of %s differs", name);
+    return ENTRY_BAD;
+}
+
+/* text NULL: the unit must be the one that the key was made of. */
+static bool same_unit(const struct file *unit, const char *key,
+                      const char *text, size_t size)
+{
+    char hex[33];
+    if (text)
+        return unit->size == size && memcmp(unit->data, text, size) == 0;
+    return digest(unit->data, unit->size, hex) && strcmp(hex, key) == 0;
+}
+
+static enum entry_state read_in(int dir, const char *key, const char *text,
+                                size_t size, struct cache_item *out, char *why)
+{
+    struct file meta = {NULL, 0}, unit = {NULL, 0}, cubin = {NULL, 0};
+    struct expected e;
+    memset(&e, 0, sizeof e);
+    enum entry_state s = read_file(dir, meta_name, &meta, why);
+    if (s == ENTRY_OK && !parse_meta(&meta, &e)) {
+        snprintf(why, WHY_SIZE, "%s is damaged", meta_name);
+        s = ENTRY_BAD;
+    }
+    if (s == ENTRY_OK)
+        s = verify_file(dir, unit_name, e.unit, e.unit_size, &unit, why);
+    if (s == ENTRY_OK && !same_unit(&unit, key, text, size))
+        s = ENTRY_OTHER;
+    if (s == ENTRY_OK)
+        s = verify_file(dir, cubin_name, e.cubin, e.cubin_size, &cubin, why);
+    free(meta.data);
+    free(unit.data);
+    if (s != ENTRY_OK || !out) {
+        free(cubin.data);
+        return s;
+    }
+    out->cubin = cubin.data;
+    out->cubin_size = cubin.size;
+    out->meta = e.meta;
+    return ENTRY_OK;
+}
+
+enum entry_state entry_read(const char *dir, const char *key, const char *text,
+                            size_t size, bool touch, struct cache_item *out,
+                            char *why)
+{
+    why[0] = '\0';
+    int shelf = open_shelf(dir, key, false);
+    int fd = shelf < 0 ? -1 : entry_open_dir(shelf, key, false);
+    int saved = errno;
+    if (shelf >= 0)
+        close(shelf);
+    if (fd < 0) {
+        if (saved != EPERM && saved != ELOOP && saved != ENOTDIR)
+            return ENTRY_ABSENT;
+        snprintf(why, WHY_SIZE,
+                 "it belongs to somebody else, is world-writable or is a "
+                 "link");
+        return ENTRY_REFUSED;
+    }
+    enum entry_state s = read_in(fd, key, text, size, out, why);
+    if (s == ENTRY_OK && touch)
+        (void)futimens(fd, NULL); /* time of last use, for gc */
+    close(fd);
+    return s;
+}
+
+/* ---- writing --------------------------------------------------------- */
+
+static bool io_error(struct diag *d, const char *dir, const char *what)
+{
+    return diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
+                    "cannot write %s in the cache directory %s: %s", what, dir,
+                    strerror(errno));
+}
+
+static bool write_file(int dir, const char *name, const void *data, size_t size)
+{
+    int fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+               FILE_MODE);
+    if (fd < 0)
+        return false;
+    const char *s = data;
+    bool ok = true;
+    while (ok && size > 0) {
+        ssize_t n = write(fd, s, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        ok = n > 0;
+        s += ok ? n : 0;
+        size -= ok ? (size_t)n : 0;
+    }
+    ok = ok && fsync(fd) == 0;
+    int saved = errno;
+    if (close(fd) != 0 && ok)
+        return false;
+    errno = saved;
+    return ok;
+}
+
+static bool add_file(cJSON *files, const char *name, const void *data,
+                     size_t size)
+{
+    char hex[33];
+    cJSON *f = cJSON_AddObjectToObject(files, name);
+    return f && digest(data, size, hex) &&
+           cJSON_AddNumberToObject(f, "bytes", (double)size) &&
+           cJSON_AddStringToObject(f, "xxh128", hex);
+}
+
+/* NULL when memory is out; cJSON_free. */
+static char *print_meta(const char *key, const char *text, size_t size,
+                        const struct cache_item *item)
+{
+    const struct cache_meta *m = &item->meta;
+    char hex[33], *body = NULL, *whole = NULL;
+    cJSON *root = cJSON_CreateObject();
+    cJSON *o = cJSON_AddObjectToObject(root, "meta");
+    cJSON *files = cJSON_AddObjectToObject(o, "files");
+    if (files && cJSON_AddStringToObject(o, "facc", FACC_VERSION) &&
+        cJSON_AddStringToObject(o, "key", key) &&
+        cJSON_AddStringToObject(o, "summary", m->summary) &&
+        cJSON_AddStringToObject(o, "compiler", m->compiler) &&
+        cJSON_AddNumberToObject(o, "registers", m->registers) &&
+        cJSON_AddNumberToObject(o, "spill_bytes", m->spill_bytes) &&
+        cJSON_AddNumberToObject(o, "compile_us", (double)m->compile_us) &&
+        add_file(files, cubin_name, item->cubin, item->cubin_size) &&
+        add_file(files, unit_name, text, size))
+        body = cJSON_PrintUnformatted(o);
+    if (body && digest(body, strlen(body), hex) &&
+        cJSON_AddStringToObject(root, "seal", hex))
+        whole = cJSON_Print(root);
+    cJSON_free(body);
+    cJSON_Delete(root);
+    return whole;
+}
+
+static bool write_in(int tmp, const char *dir, const char *key,
+                     const char *text, size_t size,
+                     const struct cache_item *item, struct diag *d)
+{
+    char *meta = print_meta(key, text, size, item);
+    if (!meta)
+        return diag_nomem(d, "cache");
+    bool ok = write_file(tmp, cubin_name, item->cubin, item->cubin_size) &&
+              write_file(tmp, unit_name, text, size) &&
+              write_file(tmp, meta_name, meta, strlen(meta)) && fsync(tmp) == 0;
+    if (!ok)
+        io_error(d, dir, "an entry");
+    cJSON_free(meta);
+    return ok;
+}
+
+/* A name that no other process or machine on a shared disk uses. */
+static void temp_name(const char *prefix, char *out, size_t size)
+{
+    char host[64] = "";
+    uint64_t r = 0;
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    for (char *s = host; *s; s++)
+        if (*s == '/')
+            *s = '_';
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) != (ssize_t)sizeof r)
+        r = (uint64_t)(uintptr_t)&r ^ (uint64_t)clock();
+    snprintf(out, size, "%s%ld-%s-%016" PRIx64, prefix, (long)getpid(), host,
+             r);
+}
+
+static void remove_dir(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list) {
+        if (fd >= 0)
+            close(fd);
+        (void)unlinkat(at, name, 0);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(list));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            (void)unlinkat(fd, e->d_name, 0);
+    closedir(list);
+    (void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static bool publish_from(int tmps, const char *name, const char *dir,
+                         const char *key, struct diag *d)
+{
+    int shelf = open_shelf(dir, key, true);
+    if (shelf < 0)
+        return io_error(d, dir, "a sub-directory");
+    bool moved = renameat(tmps, name, shelf, key) == 0;
+    bool lost = !moved && (errno == EEXIST || errno == ENOTEMPTY);
+    if (!moved && !lost)
+        io_error(d, dir, "an entry");
+    if (moved)
+        (void)fsync(shelf);
+    else
+        remove_dir(tmps, name);
+    close(shelf);
+    return moved || lost;
+}
+
+bool entry_publish(const char *dir, const char *key, const char *text,
+                   size_t size, const struct cache_item *item, struct diag *d)
+{
+    char name[160];
+    int tmps = entry_open_sub(dir, "tmp", true);
+    if (tmps < 0)
+        return io_error(d, dir, "a sub-directory");
+    temp_name("", name, sizeof name);
+    int tmp = entry_open_dir(tmps, name, true);
+    bool ok = tmp >= 0;
+    if (!ok)
+        io_error(d, dir, "a temporary");
+    if (ok && !write_in(tmp, dir, key, text, size, item, d)) {
+        remove_dir(tmps, name);
+        ok = false;
+    }
+    if (tmp >= 0)
+        close(tmp);
+    ok = ok && publish_from(tmps, name, dir, key, d);
+    close(tmps);
+    return ok;
+}
+
+/* ---- removing -------------------------------------------------------- */
+
+bool entry_retire(const char *dir, const char *key, bool destroy)
+{
+    char name[160];
+    int tmps = entry_open_sub(dir, "tmp", true);
+    int shelf = open_shelf(dir, key, false);
+    temp_name("retired-", name, sizeof name);
+    bool ok = tmps >= 0 && shelf >= 0 && renameat(shelf, key, tmps, name) == 0;
+    if (ok && destroy)
+        remove_dir(tmps, name);
+    if (tmps >= 0)
+        close(tmps);
+    if (shelf >= 0)
+        close(shelf);
+    return ok;
+}
+
+void entry_sweep(const char *dir, int64_t max_age)
+{
+    int fd = entry_open_sub(dir, "tmp", false);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    time_t now = time(NULL);
+    for (struct dirent *e; (e = readdir(list));) {
+        struct stat st;
+        if (e->d_name[0] == '.' ||
+            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if ((int64_t)now - (int64_t)st.st_mtime >= max_age)
+            remove_dir(fd, e->d_name);
+    }
+    closedir(list);
+}
+
+bool entry_stat(const char *dir, const char *key, int64_t *bytes,
+                int64_t *last_used)
+{
+    const char *const names[] = {cubin_name, unit_name, meta_name};
+    struct stat st;
+    int shelf = open_shelf(dir, key, false);
+    int fd = shelf < 0 ? -1 : entry_open_dir(shelf, key, false);
+    if (shelf >= 0)
+        close(shelf);
+    *bytes = *last_used = 0;
+    if (fd < 0)
+        return false;
+    bool ok = fstat(fd, &st) == 0;
+    if (ok)
+        *last_used = (int64_t)st.st_mtime;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+            *bytes += (int64_t)st.st_size;
+    close(fd);
+    return ok;
+}

@@ -1,0 +1,50 @@
+/* One cache entry on disk: reading with verification, writing, removing. All
+ * through directory handles, never following symbolic links below the cache
+ * directory, and trusting only what this user or root owns. */
+#ifndef FACC_CACHE_ENTRY_H
+#define FACC_CACHE_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compiler/support/diag.h"
+#include "runtime/cache.h"
+
+#define CACHE_SCHEMA "v1"
+
+enum entry_state {
+    ENTRY_OK,
+    ENTRY_ABSENT,
+    ENTRY_BAD,     /* incomplete, truncated, digests differ */
+    ENTRY_REFUSED, /* owner, permissions, symbolic link */
+    ENTRY_OTHER,   /* a valid entry of another unit (a hash collision) */
+    ENTRY_NOMEM
+};
+
+/* Opens DIR or, with create, makes it with its parents. -1 and errno, EPERM
+ * when it is not to be trusted. */
+int entry_open_root(const char *dir, bool create);
+/* A sub-directory of `at`, likewise. */
+int entry_open_dir(int at, const char *name, bool create);
+/* DIR/v1/name, likewise. */
+int entry_open_sub(const char *dir, const char *name, bool create);
+
+/* Reads the entry `key` under `dir`. text NULL: verify only. On ENTRY_BAD and
+ * ENTRY_REFUSED *why (256 bytes) is a reason. touch: marks it used. */
+enum entry_state entry_read(const char *dir, const char *key, const char *text,
+                            size_t size, bool touch, struct cache_item *out,
+                            char *why);
+/* False: *d has FACC_ERR_IO naming the file. */
+bool entry_publish(const char *dir, const char *key, const char *text,
+                   size_t size, const struct cache_item *item, struct diag *d);
+/* Moves an entry out of sight; deletes it too when `destroy`. */
+bool entry_retire(const char *dir, const char *key, bool destroy);
+/* Removes temporaries (and retired entries) older than max_age seconds. */
+void entry_sweep(const char *dir, int64_t max_age);
+/* Size of all files and time of last use. */
+bool entry_stat(const char *dir, const char *key, int64_t *bytes,
+                int64_t *last_used);
+bool entry_is_key(const char *name);
+
+#endif
