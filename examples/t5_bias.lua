@@ -1,15 +1,16 @@
--- T5's relative bias (bidirectional, 32 buckets, distances up to 128): near
--- distances have a bucket each, far ones share buckets of growing width.
+-- T5's relative bias (bidirectional, 32 buckets, distances up to 128): a near
+-- distance has a bucket of its own, far ones share buckets of growing width.
 local facc = require "facc"
-local table = facc.tensor("table", "f32", { 32, "H" })
+local bias = facc.tensor("bias", "f32", { 32, "H" })
+local edges = { 12, 16, 23, 32, 46, 64, 91 } -- 8 * 2^(k/2), rounded up
 
 local function bucket(distance)
   local n = math.abs(distance)
-  local far = 8 + math.floor(math.log(n / 8) / math.log(16) * 8)
+  local far = facc.sum(#edges, function(k) return n >= edges[k + 1] and 1 or 0 end)
   local side = facc.where(function() return distance > 0 end, 16, 0)
-  return side + facc.where(function() return n < 8 end, n, math.min(far, 15))
+  return side + math.min(n, 8) + far
 end
 
 return facc.attention {
-  score_mod = function(score, b, h, q, kv) return score + table[bucket(kv - q)][h] end,
+  score_mod = function(score, b, h, q, kv) return score + bias[bucket(kv - q)][h] end,
 }
