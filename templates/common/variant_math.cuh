@@ -7,12 +7,10 @@
 #define FACC_FN __device__ __forceinline__
 
 // ---- verdicts: bit 0: a cell may be masked, bit 1: a cell may count
-// --------------------------------------------------
 constexpr int kVerdictEmpty = 1, kVerdictFull = 2, kVerdictPartial = 3;
 constexpr int kMaxInt = 0x7fffffff, kMinInt = -kMaxInt - 1;
 
 // ---- integers: Lua's floor division and modulo (divisor 0 gives 0), logical 64-bit shifts
-// ------------------------------
 FACC_FN int facc_floordiv(int a, int b)
 {
     if (b == 0)
@@ -97,7 +95,6 @@ FACC_FN int facc_saturate(long long a)
 }
 
 // ---- float to int: saturates, NaN gives 0, as cvt does
-// ------------------------------------------------------------------
 FACC_FN int facc_floor_i32(float x)
 {
     return __float2int_rd(x);
@@ -112,7 +109,23 @@ FACC_FN int facc_round_i32(float x)
 }
 
 // ---- floats
-// -------------------------------------------------------------------------------------------------------------
+constexpr float kLog2e = 1.44269502f, kMaxFloat = 3.40282347e+38f;
+
+// a * b and 1 / a as factors that are multiplied once more: a product of finite numbers stays
+// finite, so that 0 times it is 0 as in the unfolded expression.
+FACC_FN float facc_fold(float a, float b)
+{
+    const float p = a * b;
+    return fabsf(p) > kMaxFloat && fabsf(a) <= kMaxFloat && fabsf(b) <= kMaxFloat
+               ? copysignf(kMaxFloat, p)
+               : p;
+}
+FACC_FN float facc_reciprocal(float a)
+{
+    const float p = 1.0f / a;
+    return fabsf(p) > kMaxFloat && a != 0.0f ? copysignf(kMaxFloat, p) : p;
+}
+
 FACC_FN float facc_ex2(float x)
 {
     float y;
@@ -167,7 +180,6 @@ FACC_FN float facc_fmod(float a, float b)
 }
 
 // ---- sequence lengths
-// -----------------------------------------------------------------------------------------------------
 FACC_FN int facc_length(const int *used, const int *offsets, int full, int batch, long long b)
 {
     const int i = b < 0 ? 0 : b < batch ? (int)b : batch - 1;
@@ -187,7 +199,6 @@ FACC_FN int facc_len_kv(const KernelArgs &args, long long b)
 }
 
 // ---- captured tensors
-// -------------------------------------------------------------------------------------------------------
 // Element offset of index i along dimension d, clamped into the tensor: one unsigned minimum, so
 // that padding never reads outside. A tensor with an extent of 0 is passed with data == 0, and its
 // loads give 0.

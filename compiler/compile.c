@@ -1,0 +1,91 @@
+/* The compiler's stages in order. In: the text of a user's file, later a
+ * configuration; out: a program (graph, roots, evaluation plan), then a CUDA
+ * unit. Called by the runtime and the tests; explain.c describes a program to
+ * people. */
+#include "compiler/compile.h"
+
+#include "compiler/frontend/frontend.h"
+
+/* In test builds the graph is checked after every stage. */
+static bool verify(struct ir_graph *g, const struct ir_roots *roots)
+{
+#ifdef FACC_VERIFY
+    return ir_verify(g, roots);
+#else
+    (void)g;
+    (void)roots;
+    return true;
+#endif
+}
+
+static bool build(struct program *p, const struct alloc *a, const char *text,
+                  size_t size, const struct compile_limits *limits)
+{
+    struct ir_graph *g = p->graph;
+    return frontend_load(g, a, p->name, text, size, limits, &p->roots,
+                         &p->score_paths, &p->mask_paths, &p->warning) &&
+           verify(g, &p->roots) && pass_lift(g, &p->roots) &&
+           verify(g, &p->roots) && pass_congruence(g, &p->roots) &&
+           verify(g, &p->roots) &&
+           (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL;
+}
+
+/* An empty program with its arena and graph. */
+static struct program *open_program(const struct alloc *a, const char *name,
+                                    struct diag *d)
+{
+    struct arena *arena = arena_new(a);
+    if (!arena)
+        return NULL;
+    struct program *p = arena_alloc(arena, sizeof *p);
+    if (p) {
+        p->arena = arena;
+        p->warning = "";
+        p->name = arena_strdup(arena, name);
+        if (p->name && (p->graph = ir_graph_new(arena, d, p->name)) != NULL)
+            return p;
+    }
+    arena_free(arena);
+    return NULL;
+}
+
+struct program *compile_program(const struct alloc *a, const char *name,
+                                const char *text, size_t size,
+                                const struct compile_limits *limits,
+                                struct diag *d)
+{
+    const struct compile_limits defaults = {0};
+    struct program *p = open_program(a, name, d);
+    if (!p) {
+        diag_nomem(d, "load");
+        return NULL;
+    }
+    if (!build(p, a, text, size, limits ? limits : &defaults)) {
+        diag_nomem(d, "compile"); /* does nothing if a reason is recorded */
+        program_free(p);
+        return NULL;
+    }
+    p->graph->diag = NULL; /* the caller's, from here on per call */
+    return p;
+}
+
+void program_free(struct program *p)
+{
+    if (p)
+        arena_free(p->arena);
+}
+
+bool compile_unit(struct program *p, const struct unit_config *config,
+                  const char *template_dir, struct arena *out_arena,
+                  struct cuda_unit *out, struct diag *d)
+{
+    struct ir_graph *g = p->graph;
+    g->diag = d;
+    g->failed = false; /* an earlier call may have run out of memory */
+    const bool ok =
+        emit_unit(g, &p->roots, config, template_dir, out_arena, out);
+    if (!ok)
+        diag_nomem(d, "emit");
+    g->diag = NULL;
+    return ok;
+}
