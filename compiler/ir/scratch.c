@@ -19,8 +19,7 @@ struct scratch {
 
 static void *no_memory(struct ir_graph *g)
 {
-    g->failed = true;
-    diag_nomem(g->diag, "ir");
+    ir_fail_memory(g);
     return NULL;
 }
 
