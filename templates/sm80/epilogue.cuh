@@ -26,7 +26,7 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
                 o[m][n][e] = attends ? o[m][n][e] * inverse : 0.0f;
         if (args.lse && lane % 4 == 0 && q < args.Sq)
             args.lse[w.b * args.lse_stride[0] + w.h * args.lse_stride[1] + q * args.lse_stride[2]] =
-                attends ? (state.reference[m][half] + log2f(sum)) * kLn2 : kMinusInfinity;
+                attends ? (state.reference[m][half] + log2f(sum)) * kLn2 : minus_infinity();
     }
 }
 

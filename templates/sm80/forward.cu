@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     Output o;
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m) {
-        state.reference[m][0] = state.reference[m][1] = kMinusInfinity;
+        state.reference[m][0] = state.reference[m][1] = minus_infinity();
         state.sum[m][0] = state.sum[m][1] = 0.0f;
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)

@@ -72,7 +72,7 @@ __device__ __forceinline__ void apply_score(const KernelArgs &args, const Varian
                     if constexpr (Variant::kHasMask)
                         keep &= Variant::mask(args, t, row, col, diag, base[m][half], raw, q,
                                               kv_first, c);
-                    x = keep ? x : kMinusInfinity;
+                    x = keep ? x : minus_infinity();
                 }
             }
         }

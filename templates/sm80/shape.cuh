@@ -16,7 +16,7 @@
 #include "facc_config.cuh"
 #include "facc_variant.cuh"
 
-constexpr int round_up(int x, int multiple)
+__host__ __device__ constexpr int round_up(int x, int multiple)
 {
     return (x + multiple - 1) / multiple * multiple;
 }
@@ -53,7 +53,10 @@ static_assert(kElement == kElementF16 || kElement == kElementBf16,
 
 // True: the softmax takes the accumulators as they are and folds the scale into its exponent.
 constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
-constexpr float kMinusInfinity = -__builtin_huge_valf();
+__device__ __forceinline__ float minus_infinity()
+{
+    return __int_as_float(0xff800000);
+}
 
 using Scores = float[kBlocksM][kBlocksN][4];
 using Output = float[kBlocksM][kBlocksV][4];

@@ -20,7 +20,7 @@ __device__ __forceinline__ void update_reference(const Scores &s, float multipli
     for (int m = 0; m < kBlocksM; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            float top = kMinusInfinity;
+            float top = minus_infinity();
 #pragma unroll
             for (int n = 0; n < kBlocksN; ++n)
                 top = fmaxf(top, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
@@ -68,5 +68,5 @@ __device__ __forceinline__ void weights(const Scores &s, int m, int step, float 
 // (2^-inf is 0, while -inf - -inf would be NaN).
 __device__ __forceinline__ float negated_reference(float reference)
 {
-    return reference == kMinusInfinity ? 0.0f : -reference;
+    return reference == minus_infinity() ? 0.0f : -reference;
 }

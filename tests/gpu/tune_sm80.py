@@ -1,0 +1,423 @@
+"""Checks and times the sm80 forward template on a GPU, without the library: compiles it with chosen
+tiles, compares with an f64 oracle over odd shapes with poisoned outputs, then times it in one
+interleaved run with PyTorch's FlashAttention-2 (idle gaps between bursts).
+
+    python3 tests/gpu/tune_sm80.py [check] [time] [mods] [peak]      (default: all)
+"""
+import concurrent.futures
+import ctypes
+import itertools
+import math
+import multiprocessing
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tune_unit import compile_unit, read, report, shared_bytes
+
+DTYPE = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+cuda = ctypes.CDLL("libcuda.so.1")
+LL3 = ctypes.c_longlong * 3
+P = ctypes.c_void_p
+
+
+class Header(ctypes.Structure):
+    """struct facc_kernel_header"""
+    _fields_ = [
+        ("tensor_map", ctypes.c_ubyte * 512), ("q", P), ("k", P), ("v", P), ("o", P), ("lse", P),
+        ("q_stride", LL3), ("k_stride", LL3), ("v_stride", LL3), ("o_stride", LL3),
+        ("lse_stride", LL3)] + [(n, ctypes.c_int) for n in
+        ("B", "H", "Hkv", "Sq", "Skv", "D", "Dv", "group")] + [
+        ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float),
+        ("seqused_q", P), ("seqused_kv", P), ("cu_seqlens_q", P), ("cu_seqlens_kv", P),
+        ("page_table", P), ("page_table_stride", ctypes.c_longlong),
+        ("page_size", ctypes.c_int), ("num_pages", ctypes.c_int),
+        ("sinks", P), ("row_max", P), ("row_entropy", P),
+        ("dropout_seed", ctypes.c_ulonglong), ("dropout_offset", ctypes.c_ulonglong),
+        ("dropout_p", ctypes.c_float), ("descale_block", ctypes.c_int),
+        ("descale_q", P), ("descale_k", P), ("descale_v", P),
+        ("descale_stride", ctypes.c_longlong * 6), ("q_tiles", ctypes.c_int),
+        ("num_work", ctypes.c_int)]
+
+
+class Captured(ctypes.Structure):
+    _fields_ = [("data", P), ("stride", ctypes.c_longlong * 5), ("shape", ctypes.c_int * 5),
+                ("reserved", ctypes.c_int)]
+
+
+def ok(rc):
+    if rc != 0:
+        raise RuntimeError(f"CUDA driver error {rc}")
+
+
+def variant_text(name):
+    if name == "plain":
+        return read("templates/stub/facc_variant.cuh")
+    if name.endswith("_fast"):
+        return variant_text(name[:-5]).replace("facc_tanh(", "facc_tanh_fast(")
+    if name == "full_score":  # the score path with nothing in it
+        return variant_text("plain").replace("kHasScore = false", "kHasScore = true")
+    return read(f"tests/gpu/variants/{name}.cuh")
+
+
+TENSORS = {"alibi_causal": 1, "bias": 1, "document": 1}
+
+
+def config(D, m, n, warps, stages, qreg, Dv=None, dtype="bf16", out=None, mod="plain", defines=()):
+    return dict(D=D, Dv=Dv or D, m=m, n=n, warps=warps, stages=stages, qreg=bool(qreg),
+                dtype=dtype, out=out or dtype, mod=mod, tensors=TENSORS.get(mod, 0),
+                defines=tuple(defines))
+
+
+def label(c):
+    return (f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}{' q' if c['qreg'] else ''}"
+            + "".join(" " + d for d in c["defines"]))
+
+
+def compile_one(c):
+    return compile_unit(c, variant_text(c["mod"]), c.get("arch", 90), c["defines"])
+
+
+class Kernel:
+    def __init__(self, c, compiled):
+        self.c = c
+        cubin, log = compiled
+        if cubin is None:
+            raise RuntimeError(label(c) + ": " + log[:2000])
+        self.report = report(log)
+        module, self.function = P(), P()
+        ok(cuda.cuModuleLoadData(ctypes.byref(module), cubin))
+        ok(cuda.cuModuleGetFunction(ctypes.byref(self.function), module, b"facc_forward"))
+        ok(cuda.cuFuncSetAttribute(self.function, 8, shared_bytes(c)))
+
+    def args(self, q, k, v, o, lse, scale, used_q=None, used_kv=None, tensors=()):
+        h = Header()
+        for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
+            setattr(h, name, x.data_ptr())
+            setattr(h, name + "_stride", LL3(*x.stride()[:3]))
+        h.lse = lse.data_ptr() if lse is not None else 0
+        if lse is not None:
+            h.lse_stride = LL3(*lse.stride())
+        h.B, h.H, h.Sq, h.D = q.shape
+        h.Hkv, h.Skv, h.Dv = k.shape[1], k.shape[2], v.shape[3]
+        h.group = h.H // h.Hkv
+        h.scale, h.scale_log2 = scale, scale * math.log2(math.e)
+        h.seqused_q = used_q.data_ptr() if used_q is not None else 0
+        h.seqused_kv = used_kv.data_ptr() if used_kv is not None else 0
+        h.q_tiles = -(-h.Sq // self.c["m"])
+        h.num_work = h.q_tiles * h.B * h.H
+        raw = ctypes.create_string_buffer(1152 + 72 * max(1, len(tensors)) + 128)
+        ctypes.memmove(raw, ctypes.byref(h), ctypes.sizeof(h))
+        for i, t in enumerate(tensors):
+            x = Captured(t.data_ptr())
+            for d in range(t.dim()):
+                x.stride[d], x.shape[d] = t.stride(d), t.shape[d]
+            ctypes.memmove(ctypes.addressof(raw) + 1152 + 72 * i, ctypes.byref(x), 72)
+        return raw, h.num_work
+
+    def launch(self, packed):
+        raw, work = packed
+        pointers = (P * 1)(ctypes.addressof(raw))
+        stream = P(torch.cuda.current_stream().cuda_stream)
+        ok(cuda.cuLaunchKernel(self.function, work, 1, 1, 32 * self.c["warps"], 1, 1,
+                               shared_bytes(self.c), stream, pointers, None))
+
+
+def build(configs):
+    with concurrent.futures.ProcessPoolExecutor(
+            14, multiprocessing.get_context("fork")) as pool:
+        compiled = list(pool.map(compile_one, configs))
+    return [Kernel(c, x) for c, x in zip(configs, compiled)]
+
+
+# ---- correctness ---------------------------------------------------------------------------------
+
+def oracle(q, k, v, scale, mod, tensors, used_q, used_kv):
+    """f64 output and LSE."""
+    B, H, Sq, _ = q.shape
+    Hkv, Skv = k.shape[1], k.shape[2]
+    k, v = (x.double().repeat_interleave(H // Hkv, 1) for x in (k, v))
+    s = scale * (q.double() @ k.transpose(2, 3))
+    i = torch.arange(Sq, device="cuda")[:, None]
+    j = torch.arange(Skv, device="cuda")[None, :]
+    keep = torch.ones(B, 1, Sq, Skv, dtype=torch.bool, device="cuda")
+    if mod == "alibi_causal":
+        s = s + tensors[0].double()[None, :, None, None] * (j - i)
+    if mod in ("softcap", "softcap_fast"):
+        s = 50 * torch.tanh(s / 50)
+    if mod == "bias":
+        s = s + tensors[0].double()[None]
+    if mod in ("causal", "alibi_causal"):
+        keep = keep & (i >= j)
+    if mod == "document":
+        keep = keep & (tensors[0][i.clamp(max=len(tensors[0]) - 1)]
+                       == tensors[0][j.clamp(max=len(tensors[0]) - 1)])
+    if used_kv is not None:
+        keep = keep & (j < used_kv[:, None, None, None])
+    rows = torch.ones(B, 1, Sq, 1, dtype=torch.bool, device="cuda")
+    if used_q is not None:
+        rows = i < used_q[:, None, None, None]
+    keep = keep & rows
+    s = s.masked_fill(~keep, -math.inf)
+    lse = torch.logsumexp(s, -1) if Skv else torch.full((B, H, Sq), -math.inf, device="cuda",
+                                                        dtype=torch.double)
+    p = torch.exp(s - lse[..., None]).nan_to_num(0.0)
+    p = p.masked_fill(~keep, 0.0)
+    # NaN in rows of V that nobody attends to must not count
+    return p @ v.nan_to_num(0.0) if used_kv is not None else p @ v, lse
+
+
+def make_strided(shape, dtype, layout):
+    b, h, s, d = shape
+    x = torch.randn(b * h * s * d + 64, device="cuda")
+    if layout == "bhsd":
+        return torch.randn(shape, device="cuda").to(dtype)
+    if layout == "bshd":
+        return torch.randn(b, s, h, d, device="cuda").to(dtype).transpose(1, 2)
+    if layout == "padded":
+        return torch.randn(b, h, s, d + 24, device="cuda").to(dtype)[..., 8:8 + d]
+    if layout == "odd":  # 2-byte aligned only
+        return torch.randn(b, h, s, d + 3, device="cuda").to(dtype)[..., 1:1 + d]
+    raise ValueError(layout)
+
+
+def check_case(kernel, B, H, Hkv, Sq, Skv, layout="bhsd", scale=None, used=False, seed=0):
+    c, mod = kernel.c, kernel.c["mod"]
+    torch.manual_seed(seed)
+    dtype = DTYPE[c["dtype"]]
+    q = make_strided((B, H, Sq, c["D"]), dtype, layout)
+    k = make_strided((B, Hkv, Skv, c["D"]), dtype, layout)
+    v = make_strided((B, Hkv, Skv, c["Dv"]), dtype, layout)
+    scale = c["D"] ** -0.5 if scale is None else scale
+    used_q = used_kv = None
+    if used:
+        used_q = torch.randint(0, Sq + 1, (B,), device="cuda", dtype=torch.int32)
+        used_kv = torch.randint(0, Skv + 1, (B,), device="cuda", dtype=torch.int32)
+        for b in range(B):
+            k[b, :, int(used_kv[b]):] = math.nan
+            v[b, :, int(used_kv[b]):] = math.nan
+            q[b, :, int(used_q[b]):] = math.nan
+    tensors = ()
+    if mod == "alibi_causal":
+        tensors = (2.0 ** -torch.arange(1, H + 1, device="cuda").float(),)
+    if mod == "bias":
+        tensors = (torch.randn(H, Sq, Skv, device="cuda"),)
+    if mod == "document":
+        tensors = (torch.arange(max(Sq, Skv), device="cuda", dtype=torch.int32) // 37,)
+    o = make_strided((B, H, Sq, c["Dv"]), DTYPE[c["out"]], layout)
+    guard = o._base if o._base is not None else o
+    guard.fill_(math.nan)
+    lse = torch.full((B, H, Sq), math.nan, device="cuda")
+    kernel.launch(kernel.args(q, k, v, o, lse, scale, used_q, used_kv, tensors))
+    torch.cuda.synchronize()
+    if used:
+        q = q.nan_to_num(0.0)
+        k = k.nan_to_num(0.0)
+    ref, ref_lse = oracle(q, k, v, scale, mod, tensors, used_q, used_kv)
+    norm = ref.norm().item()
+    error = (o.double() - ref).norm().item() / norm if norm else float((o.double() - ref).abs().max())
+    empty = torch.isinf(ref_lse)
+    lse_error = (lse.double() - ref_lse)[~empty].abs()
+    lse_bound = 2e-5 * (1 + ref_lse[~empty].abs()) + (2e-2 if mod.endswith("_fast") else 0)
+    good = error < {"bf16": 4e-3, "f16": 8e-4}[c["dtype"]] * (2 if mod.endswith("_fast") else 1)
+    good &= bool(torch.all(lse_error <= lse_bound)) and bool(torch.all(lse[empty] == -math.inf))
+    good &= bool(torch.all(o.double()[empty] == 0))
+    again = torch.full_like(o, math.nan)
+    kernel.launch(kernel.args(q, k, v, again, lse, scale, used_q, used_kv, tensors)) if not used else 0
+    torch.cuda.synchronize()
+    good &= used or torch.equal(again, o)
+    return good, error, float(lse_error.max()) if lse_error.numel() else 0.0
+
+
+CASES = [  # B H Hkv Sq Skv layout scale used
+    (1, 2, 2, 256, 256), (2, 3, 1, 129, 257), (1, 4, 2, 1, 1), (1, 2, 2, 63, 500, "bshd"),
+    (2, 6, 2, 200, 77, "padded"), (1, 2, 1, 130, 190, "odd"), (1, 1, 1, 5, 0),
+    (1, 2, 2, 300, 300, "bhsd", -0.3), (1, 2, 2, 100, 130, "bhsd", 0.0),
+    (3, 2, 1, 257, 391, "bshd", None, True), (1, 1, 1, 4096, 4096, "bhsd", 2.0)]
+
+
+def run_checks(kernels):
+    failures, worst = 0, {}
+    for kernel in kernels:
+        for case in CASES:
+            if case[5:7] == ("bhsd", 2.0) and kernel.c["mod"] == "softcap_fast":
+                continue
+            good, error, lse_error = check_case(kernel, *case)
+            key = kernel.c["dtype"]
+            worst[key] = max(worst.get(key, 0.0), error)
+            if not good:
+                failures += 1
+                if failures < 25:
+                    c = kernel.c
+                    print(f"FAIL D{c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {label(c)} {c['mod']}"
+                          f" {case}: error {error:.2e} lse {lse_error:.2e}", flush=True)
+    print(f"checks: {len(kernels)} kernels x {len(CASES)} cases, {failures} failures, worst", worst)
+    return failures
+
+
+# ---- timing ----------------------------------------------------------------------------------------
+
+def measure(contestants, rounds, burst_ms=6.0, pause=0.012):
+    """{name: median ms}, interleaved with pauses between bursts."""
+    times = {name: [] for name, _ in contestants}
+    count = {}
+    for name, f in contestants:
+        f()
+        torch.cuda.synchronize()
+        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        a.record(), f(), b.record()
+        torch.cuda.synchronize()
+        count[name] = max(2, min(200, int(burst_ms / max(a.elapsed_time(b), 1e-3))))
+    for _ in range(rounds):
+        for name, f in contestants:
+            time.sleep(pause)
+            a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            f()
+            a.record()
+            for _ in range(count[name]):
+                f()
+            b.record()
+            torch.cuda.synchronize()
+            times[name].append(a.elapsed_time(b) / count[name])
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def time_shape(D, S, causal, dtype, kernels, rounds, tensors=()):
+    H, B = 2048 // D, max(1, 16384 // S)
+    q, k, v = (torch.randn(B, S, H, D, device="cuda").to(DTYPE[dtype]).transpose(1, 2)
+               for _ in range(3))
+    lse = torch.empty(B, H, S, device="cuda")
+    tensors = {"alibi_causal": (2.0 ** -torch.arange(1, H + 1, device="cuda").float(),),
+               "document": (torch.arange(S, device="cuda", dtype=torch.int32) // (S // 16),),
+               "bias": (torch.randn(H, S, S, device="cuda"),) if S <= 4096 else ()}
+
+    def fa2():
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    contestants = [("FA2", fa2)]
+    for kernel in kernels:
+        o = torch.empty_like(q)
+        packed = kernel.args(q, k, v, o, lse, D ** -0.5, tensors=tensors.get(kernel.c["mod"], ()))
+        name = kernel.c["mod"] + " " + label(kernel.c)
+        contestants.append((name, lambda kernel=kernel, packed=packed, o=o: kernel.launch(packed)))
+    flops = 4 * B * H * S * S * D * (0.5 if causal else 1)
+    return {n: flops / ms * 1e-9 for n, ms in measure(contestants, rounds).items()}
+
+
+PEAK = r'''
+extern "C" __global__ void __launch_bounds__(256, 1) peak(float *out, int n, int loads)
+{
+    __shared__ __align__(16) unsigned char smem[36864];
+    for (int i = threadIdx.x; i < 9216; i += blockDim.x) ((unsigned *)smem)[i] = i;
+    __syncthreads();
+    unsigned base = (unsigned)__cvta_generic_to_shared(smem) + (threadIdx.x % 16) * 144 + (threadIdx.x % 32) / 16 * 16;
+    float c[16][4] = {};
+    unsigned a[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}}, b[4] = {threadIdx.x, 1, 2, 3};
+    if (loads) {
+        for (int i = 0; i < n; ++i) {
+#pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(base + 2304 * j));
+#pragma unroll
+                for (int m = 0; m < 4; ++m)
+                    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" : "+f"(c[(4*j+m)%16][0]), "+f"(c[(4*j+m)%16][1]), "+f"(c[(4*j+m)%16][2]), "+f"(c[(4*j+m)%16][3]) : "r"(a[m/2][0]), "r"(a[m/2][1]), "r"(a[m/2][2]), "r"(a[m/2][3]), "r"(b[m%2*2]), "r"(b[m%2*2+1]));
+            }
+        }
+    } else {
+        for (int i = 0; i < n; ++i) {
+#pragma unroll
+            for (int j = 0; j < 32; ++j)
+                asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" : "+f"(c[j%16][0]), "+f"(c[j%16][1]), "+f"(c[j%16][2]), "+f"(c[j%16][3]) : "r"(a[j%2][0]), "r"(a[j%2][1]), "r"(a[j%2][2]), "r"(a[j%2][3]), "r"(b[j%4/2*2]), "r"(b[j%4/2*2+1]));
+        }
+    }
+    float s = 0;
+    for (int j = 0; j < 16; ++j) s += c[j][0] + c[j][1] + c[j][2] + c[j][3];
+    if (s == 12345.f) out[0] = s;
+}
+'''
+
+
+def peak():
+    import cupy
+    f = cupy.RawKernel(PEAK, "peak")
+    out = cupy.zeros(1, dtype=cupy.float32)
+    rows = []
+    for threads, loads in ((128, 0), (256, 0), (128, 1), (256, 1)):
+        n = 4000
+        f((132,), (threads,), (out, n, loads))
+        a, b = cupy.cuda.Event(), cupy.cuda.Event()
+        a.record(), f((132,), (threads,), (out, n, loads)), b.record()
+        b.synchronize()
+        ms = cupy.cuda.get_elapsed_time(a, b)
+        flops = 132 * (threads // 32) * n * 32 * 4096
+        rows.append(f"warps {threads // 32} ldmatrix {loads}: {flops / ms * 1e-9:.0f} TFLOP/s")
+    print("peak", "; ".join(rows), flush=True)
+
+
+D128 = [(128, 64, 4, 1, 0), (128, 64, 4, 2, 0), (128, 32, 4, 2, 1), (128, 32, 4, 2, 0),
+        (128, 48, 4, 2, 0), (64, 64, 4, 2, 1), (256, 64, 8, 2, 0), (128, 64, 8, 2, 1)]
+D64 = [(128, 64, 4, 2, 1), (128, 96, 4, 2, 1), (128, 128, 4, 1, 0), (128, 128, 4, 2, 0),
+       (256, 64, 8, 2, 1), (128, 64, 4, 2, 0), (128, 128, 8, 2, 1)]
+D256 = [(64, 64, 4, 1, 0), (128, 64, 8, 1, 0), (128, 64, 8, 2, 0), (128, 32, 8, 2, 0),
+        (64, 32, 4, 2, 0)]
+
+
+def default_tile(D, Dv):
+    big = max(D, Dv)
+    return (128, 64, 4, 2, 1) if big <= 64 else (128, 64, 4, 1, 0) if big <= 128 else (128, 64, 8, 1, 0)
+
+
+def check_configs():
+    out = [config(128, *t) for t in D128] + [config(64, *t) for t in D64] + \
+        [config(256, *t) for t in D256]
+    for D, Dv in ((8, 8), (16, 16), (24, 40), (32, 32), (40, 40), (72, 72), (80, 80), (96, 96),
+                  (112, 112), (192, 128), (128, 192), (136, 136), (200, 200), (248, 248), (8, 256)):
+        out.append(config(D, *default_tile(D, Dv), Dv=Dv, dtype="f16" if D % 16 else "bf16"))
+    for mod in ("causal", "alibi_causal", "document", "softcap", "softcap_fast", "bias"):
+        for D in (64, 128):
+            out.append(config(D, *default_tile(D, D), mod=mod))
+    out += [config(64, 128, 64, 4, 2, 1, dtype="f16", out=o) for o in ("f16", "bf16", "f32")]
+    return out
+
+
+def main(words):
+    torch.zeros(1, device="cuda")
+    words = words or ["peak", "check", "time", "mods"]
+    start = time.time()
+    if "peak" in words:
+        peak()
+    if "check" in words:
+        run_checks(build(check_configs()))
+        print(f"# {time.time() - start:.0f} s", flush=True)
+    table = []
+    if "time" in words:
+        for D, tiles in ((128, D128), (64, D64), (256, D256)):
+            kernels = build([config(D, *t, mod=m) for m in ("plain", "causal") for t in tiles])
+            for k in kernels:
+                print("regs", D, k.c["mod"], label(k.c), k.report)
+            for S, mod in itertools.product((2048, 8192), ("plain", "causal")):
+                mine = [k for k in kernels if k.c["mod"] == mod]
+                r = time_shape(D, S, mod == "causal", "bf16", mine, 3)
+                table.append((D, S, mod, r))
+            print(f"# {time.time() - start:.0f} s", flush=True)
+    if "mods" in words:
+        for D in (64, 128):
+            t = default_tile(D, D)
+            for mods, causal in ((("plain", "full_score", "softcap", "softcap_fast", "document"), False),
+                                 (("causal", "alibi_causal"), True)):
+                kernels = build([config(D, *t, mod=m) for m in mods])
+                table.append((D, 8192, "mods", time_shape(D, 8192, causal, "bf16", kernels, 3)))
+        print(f"# {time.time() - start:.0f} s", flush=True)
+    for D, S, mod, r in table:
+        fa2 = r.pop("FA2")
+        print(f"D{D} S{S} {mod}: FA2 {fa2:.0f} | " +
+              " | ".join(f"{n.split(' ', 1)[1] if mod != 'mods' else n} {x:.0f} ({x / fa2:.2f})"
+                         for n, x in r.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

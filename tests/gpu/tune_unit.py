@@ -1,0 +1,99 @@
+"""Units for tuning and checking templates without the library: configuration text, NVRTC through
+ctypes, the compiler's resource report. Needs no GPU and no package beyond Python's own."""
+import ctypes
+import glob
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ELEMENT = {"f16": 0, "bf16": 1, "f32": 2}
+
+
+def shared_bytes(c):
+    """runtime/select.c's formula; the template asserts that it agrees."""
+    row = 2 * -(-c["D"] // 16) * 16 + 16
+    row_v = 2 * -(-c["Dv"] // 16) * 16 + 16
+    loop = c["m"] * row + c["stages"] * c["n"] * (row + row_v)
+    return max(loop, 0 if c["out"] == "f32" else c["m"] * row_v)
+
+
+def config_text(c):
+    return f"""#pragma once
+constexpr int kElementF16 = 0, kElementBf16 = 1, kElementF32 = 2;
+constexpr int kElement = {ELEMENT[c["dtype"]]};
+constexpr int kOutElement = {ELEMENT[c["out"]]};
+constexpr int kHeadDim = {c["D"]}, kHeadDimV = {c["Dv"]};
+constexpr int kTileM = {c["m"]}, kTileN = {c["n"]};
+constexpr int kWarps = {c["warps"]}, kStages = {c["stages"]};
+constexpr bool kQInRegisters = {"true" if c["qreg"] else "false"};
+constexpr int kSharedBytes = {shared_bytes(c)};
+constexpr bool kCheckBounds = false;
+constexpr int kNumTensors = {c.get("tensors", 0)}, kNumParams = {c.get("params", 0)};
+"""
+
+
+def read(path):
+    with open(os.path.join(ROOT, path)) as f:
+        return f.read()
+
+
+def template_headers():
+    names = sorted(glob.glob(os.path.join(ROOT, "templates", "*", "*.*h")))
+    base = os.path.join(ROOT, "templates")
+    return {os.path.relpath(n, base): read(os.path.relpath(n, ROOT)) for n in names
+            if "/stub/" not in n}
+
+
+def load_nvrtc():
+    places = [os.environ.get("FACC_NVRTC"), "libnvrtc.so.13", "libnvrtc.so.12",
+              "/usr/local/cuda/lib64/libnvrtc.so"]
+    for folder in sys.path:
+        places += glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libnvrtc.so.*"))
+    for name in filter(None, places):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            pass
+    raise SystemExit("no NVRTC found: set FACC_NVRTC")
+
+
+def compile_unit(config, variant_text, arch, defines=(), main="sm80/forward.cu"):
+    """(cubin or None, log)"""
+    lib = load_nvrtc()
+    headers = template_headers()
+    headers["facc_config.cuh"] = config_text(config)
+    headers["facc_variant.cuh"] = variant_text
+    n = len(headers)
+    names = (ctypes.c_char_p * n)(*[k.encode() for k in headers])
+    texts = (ctypes.c_char_p * n)(*[v.encode() for v in headers.values()])
+    program = ctypes.c_void_p()
+    lib.nvrtcCreateProgram(ctypes.byref(program), read("templates/" + main).encode(), main.encode(),
+                           n, texts, names)
+    options = [f"-arch=sm_{arch}", "--std=c++17", "-Xptxas", "-v", "--no-cache"]
+    options += ["-D" + d for d in defines]
+    args = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+    rc = lib.nvrtcCompileProgram(program, len(options), args)
+    size = ctypes.c_size_t()
+    lib.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value + 1)
+    lib.nvrtcGetProgramLog(program, log)
+    cubin = None
+    if rc == 0:
+        lib.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        data = ctypes.create_string_buffer(size.value)
+        lib.nvrtcGetCUBIN(program, data)
+        cubin = data.raw
+    lib.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin, log.value.decode()
+
+
+def report(log):
+    """(registers, spill bytes, stack bytes, warnings)"""
+    registers = re.search(r"Used (\d+) registers", log)
+    spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    stack = re.search(r"(\d+) bytes stack frame", log)
+    warnings = re.findall(r"C75\d\d|warning[^\n]*", log)
+    return (int(registers[1]) if registers else -1,
+            int(spill[1]) + int(spill[2]) if spill else -1,
+            int(stack[1]) if stack else -1, warnings)
