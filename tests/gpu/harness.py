@@ -1,0 +1,259 @@
+"""What the GPU tests share: a list of cases, inputs, references, comparison.
+
+Error is judged against attention in f64 on the same (rounded) inputs, and
+compared with the error of a reference of the same precision: PyTorch's FA2
+where it can run the case, else an emulation that rounds where FA2 rounds (the
+probabilities and the output to the input type, all else f32)."""
+import math
+import pathlib
+import sys
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+
+import facc  # noqa: E402
+
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+LSE_TOLERANCE = 1e-5
+EXAMPLES = ROOT / "examples"
+TESTS = []  # (group, function), in order of definition
+
+
+class Failure(AssertionError):
+    pass
+
+
+def test(group):
+    """Registers a function: a generator of (case name, callable)."""
+    def add(f):
+        TESTS.append((group, f))
+        return f
+    return add
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+# ---- inputs -----------------------------------------------------------------
+
+def generator(seed):
+    return torch.Generator("cuda").manual_seed(seed)
+
+
+def guarded(shape, dtype, guard=512):
+    """A NaN-filled tensor inside a NaN-filled buffer: (tensor, buffer, range)."""
+    n = math.prod(shape)
+    buffer = torch.full((n + 2 * guard,), float("nan"), dtype=dtype, device="cuda")
+    return buffer[guard:guard + n].view(shape), buffer, (guard, guard + n)
+
+
+def guards_intact(buffer, span):
+    outside = torch.cat([buffer[:span[0]], buffer[span[1]:]])
+    return bool(torch.isnan(outside).all())
+
+
+def random_qkv(B, H, Hkv, Sq, Skv, D, Dv=None, dtype="bf16", seed=0, gain=1.0):
+    g = generator(seed)
+    def normal(*shape):
+        # Tails of NaN behind each tensor: a read past the end shows.
+        x, _, _ = guarded(shape, DTYPES[dtype], guard=4096)
+        x.copy_(torch.randn(shape, generator=g, device="cuda") * gain)
+        return x
+    return normal(B, H, Sq, D), normal(B, Hkv, Skv, D), normal(B, Hkv, Skv, Dv or D)
+
+
+# ---- references ---------------------------------------------------------------
+
+def grid(B, H, Sq, Skv):
+    def a(n, where):
+        shape = [1, 1, 1, 1]
+        shape[where] = n
+        return torch.arange(n, device="cuda").view(shape)
+    return a(B, 0), a(H, 1), a(Sq, 2), a(Skv, 3)
+
+
+def modified_scores(q, k, mod, scale, used_q, used_kv, dtype):
+    """Scores after both mods in `dtype`, -inf where masked. mod(score, b, h, q,
+    kv) gives (score, keep); either may be a constant of Python."""
+    B, H, Sq, D = q.shape
+    Skv, group = k.shape[2], H // max(k.shape[1], 1)
+    s = q.to(dtype) @ k.to(dtype).repeat_interleave(group, 1).transpose(2, 3)
+    s = s * (D ** -0.5 if scale is None else scale)
+    b, h, i, j = grid(B, H, Sq, Skv)
+    keep = torch.ones((), dtype=torch.bool, device="cuda")
+    if mod is not None:
+        s, keep = mod(s, b, h, i, j)
+        s = torch.broadcast_to(torch.as_tensor(s, device="cuda"), (B, H, Sq, Skv)).to(dtype)
+        keep = torch.as_tensor(keep, device="cuda")
+    if used_q is not None:
+        keep = keep & (i < used_q.view(B, 1, 1, 1))
+    if used_kv is not None:
+        keep = keep & (j < used_kv.view(B, 1, 1, 1))
+    return torch.where(keep, s, torch.full((), -math.inf, dtype=dtype, device="cuda"))
+
+
+def value_heads(v, H, dtype):
+    """V per query head; garbage beyond used lengths must meet weight 0."""
+    return torch.nan_to_num(v.to(dtype)).repeat_interleave(H // max(v.shape[1], 1), 1)
+
+
+def softmax_parts(s):
+    if s.shape[-1] == 0:
+        return s, s.new_zeros(s.shape[:-1]), s.new_full(s.shape[:-1], -math.inf)
+    top = s.amax(-1, keepdim=True)
+    safe = torch.where(top == -math.inf, torch.zeros_like(top), top)
+    p = torch.exp(s - safe)
+    total = p.sum(-1)
+    return p, total, torch.where(total > 0, safe[..., 0] + torch.log(total), -math.inf)
+
+
+def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None):
+    """Output and LSE in f64."""
+    q, k = torch.nan_to_num(q.double()), torch.nan_to_num(k.double())
+    s = modified_scores(q, k, mod, scale, used_q, used_kv, torch.float64)
+    p, total, lse = softmax_parts(s)
+    o = p @ value_heads(v, q.shape[1], torch.float64)
+    return torch.where(total > 0, 1 / total, 0.0)[..., None] * o, lse
+
+
+def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None):
+    """The same precision as FA2's, without its tiling."""
+    dtype = q.dtype
+    s = modified_scores(torch.nan_to_num(q), torch.nan_to_num(k), mod, scale, used_q, used_kv,
+                        torch.float32)
+    p, total, _ = softmax_parts(s)
+    o = p.to(dtype).float() @ value_heads(v, q.shape[1], torch.float32)
+    return (torch.where(total > 0, 1 / total, 0.0)[..., None] * o).to(dtype)
+
+
+def fa2(q, k, v, causal, scale=None):
+    """PyTorch's FA2 on the same inputs."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+
+
+# ---- comparison -----------------------------------------------------------------
+
+def output_error(o, ref):
+    d = (o.double() - ref).flatten()
+    return (float(d.square().mean().sqrt()), float(d.abs().max())) if d.numel() else (0.0, 0.0)
+
+
+class Worst:
+    """The largest ratios and errors seen, for the summary."""
+    rms = peak = lse = lse_fast = 0.0
+    cases = 0
+
+
+def compare(o, lse, ref, peer, lse_tolerance=LSE_TOLERANCE, factor=1.2):
+    """o, lse against ref = (o, lse) in f64; o's error at most factor times the
+    error of `peer`. A peak may also reach one unit in the last place of the
+    largest output: on small tensors the peer's own peak is a matter of luck."""
+    ref_o, ref_lse = ref
+    expect(not torch.isnan(o).any(), "NaN in the output (or not written)")
+    expect(not torch.isnan(lse).any(), "NaN in the LSE (or not written)")
+    empty = ref_lse == -math.inf
+    expect(torch.equal(lse == -math.inf, empty), "LSE is -inf on other rows than the oracle's")
+    expect(bool((o[empty] == 0).all()), "output of a fully masked row is not 0")
+    d = (lse.double() - ref_lse)[~empty].abs() / ref_lse[~empty].abs().clamp(min=1)
+    lse_error = float(d.max()) if d.numel() else 0.0
+    expect(lse_error <= lse_tolerance, f"LSE error {lse_error:.2e} over {lse_tolerance:.0e}")
+    if ref_o.numel() == 0:
+        return
+    rms, peak = output_error(o, ref_o)
+    peer_rms, peer_peak = output_error(peer, ref_o)
+    ulp = float(torch.finfo(o.dtype).eps) * float(ref_o.abs().max())
+    floor = 0.02 * ulp  # where the peer is exact by luck (one key, say)
+    expect(rms <= factor * peer_rms + floor,
+           f"output error (rms) {rms:.3e}, the peer's {peer_rms:.3e}")
+    expect(peak <= max(factor * peer_peak, ulp),
+           f"output error (max) {peak:.3e}, the peer's {peer_peak:.3e}, ulp {ulp:.3e}")
+    Worst.cases += 1
+    if o.numel() > 4096 and peer_rms > floor:
+        Worst.rms = max(Worst.rms, rms / peer_rms)
+        Worst.peak = max(Worst.peak, peak / max(peer_peak, ulp))
+    if lse_tolerance > LSE_TOLERANCE:
+        Worst.lse_fast = max(Worst.lse_fast, lse_error)
+    else:
+        Worst.lse = max(Worst.lse, lse_error)
+
+
+def run_poisoned(program, q, k, v, out_dtype=None, **call):
+    """facc on q, k, v into guarded, NaN-filled output and LSE."""
+    shape = (*q.shape[:3], v.shape[3])
+    o, o_buffer, o_span = guarded(shape, out_dtype or q.dtype)
+    lse, l_buffer, l_span = guarded(q.shape[:3], torch.float32)
+    name = str(q.dtype).rpartition(".")[2]
+    kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], head_dim=q.shape[3],
+                            head_dim_v=v.shape[3], device=q.device.index or 0)
+    kernel.prepare(q, k, v, o, lse, **call)()
+    torch.cuda.synchronize()
+    expect(guards_intact(o_buffer, o_span), "written outside the output")
+    expect(guards_intact(l_buffer, l_span), "written outside the LSE")
+    return o, lse
+
+
+def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERANCE, tensors=None,
+               params=None, scale=None, used_q=None, used_kv=None):
+    """One case: facc against f64. causal not None: the peer is FA2 if it can."""
+    o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params, scale=scale,
+                          seqused_q=used_q, seqused_kv=used_kv)
+    ref = reference(q, k, v, mod, scale, used_q, used_kv)
+    usable = (causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
+              and used_q is None and used_kv is None)
+    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv)
+    compare(o, lse, ref, peer, lse_tolerance)
+    return o, lse
+
+
+# ---- running ------------------------------------------------------------------------
+
+def precompile(kernels, jobs):
+    """kernels: (program, variant). NVRTC compiles in parallel: ctypes lets go
+    of Python's lock."""
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor(jobs) as pool:
+        for future in [pool.submit(lambda p, v: p.kernel(**v), p, v) for p, v in kernels]:
+            future.result()
+
+
+def run(groups, only=""):
+    """Runs all cases; a failure does not stop the others. Number of failures."""
+    failed, total = [], 0
+    for group, function in TESTS:
+        if groups and group not in groups:
+            continue
+        start, count, before = time.time(), 0, len(failed)
+        try:
+            for name, case in function():
+                if only not in name:
+                    continue
+                count += 1
+                try:
+                    case()
+                except Exception as e:
+                    failed.append(f"{group}: {name}: {type(e).__name__}: {e}")
+                    if not isinstance(e, (Failure, facc.Error)):
+                        failed[-1] += "\n" + traceback.format_exc()
+        except Exception:
+            failed.append(f"{group}: {function.__name__}: could not list its cases\n{traceback.format_exc()}")
+        total += count
+        print(f"{group:12} {function.__name__:28} {count:5} cases  {len(failed) - before:3} failed  "
+              f"{time.time() - start:5.1f} s", flush=True)
+    for line in failed[:60]:
+        print("FAILED", line)
+    if len(failed) > 60:
+        print(f"... and {len(failed) - 60} more")
+    print(f"{total} cases, {len(failed)} failed; against the peer: rms {Worst.rms:.3f} x, "
+          f"max {Worst.peak:.3f} x; LSE error {Worst.lse:.1e} (tanh_fast {Worst.lse_fast:.1e})")
+    return len(failed)

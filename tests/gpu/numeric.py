@@ -1,0 +1,335 @@
+"""Numbers: lengths, head dims, GQA ratios, strides, masked rows, big scores,
+all example mods. Every output is poisoned before, and guarded on both sides."""
+import math
+
+import torch
+
+import facc
+import variants
+from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, generator,
+                     guarded, random_qkv, run_poisoned, reference, test)
+
+LENGTHS = (1, 2, 37, 127, 128, 129, 255, 257, 511, 1023, 1025, 2049)
+HEAD_DIMS = tuple(range(8, 257, 8))
+UNEQUAL_DIMS = ((64, 128), (128, 64), (192, 128), (8, 256), (256, 8), (40, 72), (96, 160))
+RATIOS = (1, 2, 3, 6, 7, 8, 16)
+FAST_TOLERANCE = 2e-4
+
+
+def plain_program():
+    return facc.find_program()
+
+
+def causal_program():
+    return facc.find_program(mask_mod="q >= kv")
+
+
+def example(name):
+    return facc.find_program(program=EXAMPLES / f"{name}.lua")
+
+
+def kernels():
+    """What the tests below will ask for: compiled in parallel beforehand."""
+    both = [plain_program(), causal_program()]
+    dims = [(d, d) for d in HEAD_DIMS] + list(UNEQUAL_DIMS)
+    out = [(p, dict(dtype=t, head_dim=d, head_dim_v=e, device=0))
+           for p in both for t in DTYPES for d, e in dims]
+    out += [(example(n), dict(dtype=t, head_dim=64, head_dim_v=64, device=0))
+            for n in variants.EXAMPLES for t in DTYPES]
+    out += [(conformance_program(n), dict(dtype="bf16", head_dim=64, head_dim_v=64, device=0))
+            for n in variants.CONFORMANCE]
+    return out
+
+
+def conformance_program(name, programs={}):
+    if name not in programs:
+        programs[name] = facc.Program.from_string(variants.conformance_source(name), name + ".lua")
+    return programs[name]
+
+
+def both_masks():
+    return ((False, plain_program(), None), (True, causal_program(), variants.causal(0, 0, 0, 0)[2]))
+
+
+@test("lengths")
+def every_pair_of_lengths():
+    for is_causal, program, mod in both_masks():
+        for sq in LENGTHS:
+            for skv in LENGTHS:
+                dtype = "bf16" if (sq + skv) % 2 else "f16"
+                H = 2 if sq * skv > 1 << 20 else 4
+                yield (f"{sq}x{skv} causal={is_causal} {dtype}", lambda: check_case(
+                    program, *random_qkv(2, H, 2, sq, skv, 64, dtype=dtype, seed=sq * 7 + skv), mod,
+                    causal=is_causal))
+        for s in LENGTHS:
+            for dtype in DTYPES:
+                yield f"{s} D=128 causal={is_causal} {dtype}", lambda: check_case(
+                    program, *random_qkv(1, 4, 4, s, s, 128, dtype=dtype, seed=s), mod, causal=is_causal)
+
+
+@test("dims")
+def head_dims():
+    for is_causal, program, mod in both_masks():
+        for dtype in DTYPES:
+            for d, e in [(d, d) for d in HEAD_DIMS] + list(UNEQUAL_DIMS):
+                yield f"D={d} Dv={e} causal={is_causal} {dtype}", lambda: check_case(
+                    program, *random_qkv(1, 2, 2, 257, 257, d, e, dtype=dtype, seed=d + e), mod,
+                    causal=is_causal)
+
+
+@test("gqa")
+def ratios():
+    for is_causal, program, mod in both_masks():
+        for ratio in RATIOS:
+            for hkv in (1, 3):
+                yield f"ratio {ratio} Hkv={hkv} causal={is_causal}", lambda: check_case(
+                    program, *random_qkv(2, ratio * hkv, hkv, 129, 257, 64, seed=ratio), mod,
+                    causal=is_causal)
+
+
+def strided_inputs():
+    """Equal values, other layouts: (name, q, k, v)."""
+    q, k, v = random_qkv(2, 6, 3, 200, 300, 64, seed=11)
+
+    def bshd(x):
+        return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+    def in_wide_rows(x):
+        wide, _, _ = guarded((*x.shape[:3], 3 * x.shape[3]), x.dtype)
+        view = wide[..., 64:128]
+        view.copy_(x)
+        return view
+
+    def every_other_row(x):
+        wide, _, _ = guarded((x.shape[0], x.shape[1], 2 * x.shape[2], x.shape[3]), x.dtype)
+        view = wide[:, :, ::2]
+        view.copy_(x)
+        return view
+    yield "BSHD", bshd(q), bshd(k), bshd(v)
+    yield "slice of packed QKV", in_wide_rows(q), in_wide_rows(k), in_wide_rows(v)
+    yield "every other row", every_other_row(q), every_other_row(k), every_other_row(v)
+    yield "SBHD", *(x.permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3) for x in (q, k, v))
+    yield "one batch expanded", q, k[:1].expand(2, -1, -1, -1), v[:1].expand(2, -1, -1, -1)
+    yield "one head expanded", q, k[:, :1].expand(-1, 3, -1, -1), v[:, :1].expand(-1, 3, -1, -1)
+    yield "one key row expanded", q, k[:, :, :1].expand(-1, -1, 300, -1), v
+    yield "one query row expanded", q[:, :, :1].expand(-1, -1, 200, -1), k, v
+
+
+@test("strides")
+def layouts():
+    for is_causal, program, mod in both_masks():
+        for name, q, k, v in strided_inputs():
+            yield f"{name} causal={is_causal}", lambda: check_case(program, q, k, v, mod)
+
+
+@test("strides")
+def strided_output():
+    def transposed():
+        q, k, v = random_qkv(2, 4, 4, 130, 150, 64, seed=12)
+        buffer = torch.full((2, 130, 4, 64), math.nan, dtype=q.dtype, device="cuda")
+        lse_buffer = torch.full((130, 2, 4), math.nan, device="cuda")
+        o, lse = buffer.transpose(1, 2), lse_buffer.permute(1, 2, 0)
+        kernel = causal_program().kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
+        kernel.prepare(q, k, v, o, lse)()
+        mod = variants.causal(0, 0, 0, 0)[2]
+        compare(o, lse, reference(q, k, v, mod), emulation(q, k, v, mod))
+    yield "O as BSHD, LSE as SBH", transposed
+
+    def beyond_32_bits():
+        stride = (1 << 31) + 512
+        buffer = torch.empty(stride + 4 * 64 * 64, dtype=torch.bfloat16, device="cuda")
+        q, k, v = random_qkv(2, 1, 1, 64, 64, 64, seed=13)
+        views = []
+        for n, x in enumerate((q, k, v)):
+            view = buffer[n * 4096:].as_strided((2, 1, 64, 64), (stride, 4096, 64, 1))
+            view.copy_(x)
+            views.append(view)
+        o = buffer[3 * 4096:].as_strided((2, 1, 64, 64), (stride, 4096, 64, 1))
+        lse = torch.full((2, 1, 64), math.nan, device="cuda")
+        kernel = plain_program().kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
+        kernel.prepare(*views, o, lse)()
+        compare(o, lse, reference(q, k, v), emulation(q, k, v))
+    yield "offsets over 2^31 elements", beyond_32_bits
+
+    def misaligned():
+        # Either right or refused with the reason; never wrong or a fault.
+        q, k, v = random_qkv(1, 2, 2, 70, 90, 64, seed=14)
+        shifted = []
+        for x in (q, k, v):
+            buffer, _, _ = guarded((x.numel() + 8,), x.dtype)
+            view = buffer[4:4 + x.numel()].view(x.shape)
+            view.copy_(x)
+            shifted.append(view)
+        try:
+            check_case(plain_program(), *shifted)
+        except facc.Error as e:
+            expect("align" in e.message, f"refused without the reason: {e.message}")
+            torch.cuda.synchronize()
+    yield "pointers aligned to 8 bytes", misaligned
+
+
+@test("rows")
+def used_lengths():
+    used_q = torch.tensor([0, 1, 100, 300, 257], dtype=torch.int32, device="cuda")
+    used_kv = torch.tensor([50, 0, 129, 1, 300], dtype=torch.int32, device="cuda")
+    for is_causal, program, mod in both_masks():
+        for which in ("q", "kv", "both"):
+            def case():
+                q, k, v = random_qkv(5, 4, 2, 300, 300, 64, seed=21)
+                for b in range(5):  # what lies beyond must not be read into results
+                    if which != "q":
+                        k[b, :, used_kv[b]:] = math.nan
+                        v[b, :, used_kv[b]:] = math.nan
+                    if which != "kv":
+                        q[b, :, used_q[b]:] = math.nan
+                check_case(program, q, k, v, mod, used_q=None if which == "kv" else used_q,
+                           used_kv=None if which == "q" else used_kv)
+            yield f"used {which} causal={is_causal}", case
+
+
+@test("rows")
+def masked_rows():
+    def no_keys():
+        q, k, v = random_qkv(2, 4, 2, 129, 0, 64)
+        check_case(plain_program(), q, k, v)
+        check_case(causal_program(), q, k, v, variants.causal(0, 0, 0, 0)[2])
+    yield "Skv = 0", no_keys
+    for sizes in ((0, 4, 4, 8, 8), (2, 4, 4, 0, 8)):
+        def nothing():
+            o, lse = run_poisoned(plain_program(), *random_qkv(*sizes, 64))
+            expect(o.numel() == 0 and lse.numel() == 0, "an empty call gave values")
+        yield f"empty B,H,Hkv,Sq,Skv = {sizes}", nothing
+    masks = {
+        "kv > q + 150": lambda q, kv: kv > q + 150,
+        "q >= 130 and q >= kv": lambda q, kv: (q >= 130) & (q >= kv),
+        "kv >= 5000": lambda q, kv: kv >= 5000,
+        "q % 3 == 0": lambda q, kv: (q % 3 == 0) & (kv >= 0),
+        "q >= kv and q < kv": lambda q, kv: (q >= kv) & (q < kv),
+    }
+    for text, keep in masks.items():
+        def case():
+            check_case(facc.find_program(mask_mod=text), *random_qkv(2, 2, 2, 257, 257, 64, seed=22),
+                       lambda s, b, h, q, kv: (s, keep(q, kv)))
+        yield text, case
+
+    def minus_infinity_score():
+        mod = lambda s, b, h, q, kv: (torch.where(kv >= 140, s, -math.inf), True)  # noqa: E731
+        check_case(facc.find_program(score_mod="kv >= 140 and score or -math.huge"),
+                   *random_qkv(2, 2, 2, 257, 257, 64, seed=23), mod)
+    yield "-inf scores over whole tiles", minus_infinity_score
+
+    def garbage_where_masked():
+        # score_mod gives NaN on masked cells: log of a negative number.
+        mod = lambda s, b, h, q, kv: (s + torch.log((q - kv + 1).double()).nan_to_num().to(s.dtype), q >= kv)  # noqa: E731
+        check_case(facc.find_program(score_mod="score + math.log(q - kv + 1)", mask_mod="q >= kv"),
+                   *random_qkv(2, 2, 2, 257, 257, 64, seed=24), mod)
+    yield "NaN scores where masked", garbage_where_masked
+
+
+@test("values")
+def big_and_odd_values():
+    for gain in (20, 120):
+        for dtype in DTYPES:
+            yield f"scores around {gain * gain * 3:.0f} {dtype}", lambda: check_case(
+                plain_program(), *random_qkv(1, 4, 4, 257, 257, 64, dtype=dtype, seed=31, gain=gain))
+    for scale in (1.0, 0.01, -0.125, 3e-5):
+        yield f"scale {scale}", lambda: check_case(
+            causal_program(), *random_qkv(1, 2, 2, 257, 257, 64, seed=32),
+            variants.causal(0, 0, 0, 0)[2], scale=scale)
+
+    def constant_offset():
+        check_case(facc.find_program(score_mod="score + 100000"),
+                   *random_qkv(1, 2, 2, 129, 129, 64, seed=33),
+                   lambda s, b, h, q, kv: (s + 100000, True), lse_tolerance=LSE_TOLERANCE)
+
+    def nan_stays_in_its_row():
+        q, k, v = random_qkv(1, 2, 2, 200, 200, 64, seed=34)
+        q[0, 1, 77, 5] = math.nan
+        o, _ = run_facc(q, k, v)
+        bad = torch.isnan(o).any(-1)
+        expect(bool(bad[0, 1, 77]) and int(bad.sum()) == 1, "NaN left its row, or was lost")
+
+    def run_facc(q, k, v):
+        return facc.attention(q, k, v, return_lse=True)
+    yield "scores around 1e5 by an offset", constant_offset
+    yield "NaN in one query row", nan_stays_in_its_row
+
+
+@test("mods")
+def examples_by_hand():
+    for name, inputs in variants.EXAMPLES.items():
+        fast = name == "softcap_fast"
+        for dtype in DTYPES:
+            for B, H, Hkv, S in ((2, 4, 2, 300), (1, 6, 2, 1025), (2, 2, 2, 512)):
+                def case():
+                    tensors, params, mod = inputs(B, H, S, S)
+                    check_case(example(name), *random_qkv(B, H, Hkv, S, S, 64, dtype=dtype, seed=41),
+                               mod, tensors=tensors, params=params,
+                               lse_tolerance=FAST_TOLERANCE if fast else LSE_TOLERANCE)
+                yield f"{name} {dtype} S={S}", case
+        if name not in ("document", "document_causal", "sentence_softcap"):  # read ids at q
+            def unequal():
+                tensors, params, mod = inputs(2, 4, 333, 257)
+                check_case(example(name), *random_qkv(2, 4, 4, 333, 257, 64, seed=42), mod,
+                           tensors=tensors, params=params,
+                           lse_tolerance=FAST_TOLERANCE if fast else LSE_TOLERANCE)
+            yield f"{name} 333x257", unequal
+
+
+def oracle_case(program, q, k, v, tensors, params, tolerance=LSE_TOLERANCE):
+    """facc's kernel against facc's CPU oracle; the peer, with no scores of its
+    own, is the oracle's result with the rounding of FA2: twice its last place."""
+    o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params)
+    host = {n: x.cpu() for n, x in tensors.items()}
+    ref_o, ref_lse = facc.oracle(q.cpu(), k.cpu(), v.cpu(), program=program, tensors=host, params=params)
+    ref_o, ref_lse = ref_o.cuda(), ref_lse.cuda()
+    expect(not torch.isnan(o).any(), "NaN in the output")
+    empty = ref_lse == -math.inf
+    expect(torch.equal(lse == -math.inf, empty), "LSE is -inf on other rows than the oracle's")
+    d = (lse.double() - ref_lse)[~empty].abs() / ref_lse[~empty].abs().clamp(min=1)
+    expect(not d.numel() or float(d.max()) <= tolerance, f"LSE error {float(d.max() if d.numel() else 0):.2e}")
+    # P and O are each rounded once, relative to |P| |V| of the row.
+    bound = torch.finfo(q.dtype).eps * float(v.nan_to_num().abs().max())
+    worst = float((o.double() - ref_o).abs().max())
+    expect(worst <= bound, f"output error {worst:.3e} over {bound:.3e}")
+
+
+@test("mods")
+def examples_by_oracle():
+    for name, inputs in variants.EXAMPLES.items():
+        def case():
+            tensors, params, _ = inputs(2, 4, 300, 300)
+            oracle_case(example(name), *random_qkv(2, 4, 2, 300, 300, 64, seed=43), tensors, params,
+                        FAST_TOLERANCE if name == "softcap_fast" else LSE_TOLERANCE)
+        yield f"{name} (CPU oracle)", case
+
+
+@test("mods")
+def conformance_rows():
+    for name, (_, _, tensors, params) in variants.CONFORMANCE.items():
+        def case():
+            made = {n: f() for n, f in tensors.items()}
+            oracle_case(conformance_program(name), *random_qkv(
+                variants.B, variants.H, 2, variants.S, variants.S, 64, seed=44), made, params)
+        yield name, case
+
+
+@test("repeat")
+def bitwise():
+    for name in ("causal", "alibi_window", "softcap_fast", "document_causal", "relative_bias"):
+        def case():
+            tensors, params, _ = variants.EXAMPLES[name](4, 4, 700, 700)
+            q, k, v = random_qkv(4, 4, 2, 700, 700, 64, seed=51)
+            call = dict(tensors=tensors, params=params)
+            first = run_poisoned(example(name), q, k, v, **call)
+            for _ in range(3):
+                again = run_poisoned(example(name), q, k, v, **call)
+                expect(torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]),
+                       "two runs differ")
+            if "ids" not in tensors:  # batch composition does not matter
+                alone = run_poisoned(example(name), q[2:3], k[2:3], v[2:3], **call)
+                expect(torch.equal(first[0][2:3], alone[0]), "a sequence alone gives other bits")
+            copies = [x.clone() for x in (q, k, v)]  # nor does placement
+            moved = run_poisoned(example(name), *copies, **call)
+            expect(torch.equal(first[0], moved[0]), "other addresses give other bits")
+        yield name, case
