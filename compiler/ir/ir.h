@@ -217,6 +217,11 @@ ir_ref ir_intern(struct ir_graph *g, enum ir_op op, enum ir_type type,
                  uint32_t n, const ir_ref *args, const int64_t *coefs,
                  int64_t i, double f);
 
+/* Make the graph fail: out of memory, integers beyond 64 bits (at g->line).
+ * IR_NONE. */
+ir_ref ir_fail_memory(struct ir_graph *g);
+ir_ref ir_fail_range(struct ir_graph *g);
+
 /* --- whole graphs ---------------------------------------------------- */
 /* What a mod pair lowers to. score is the value for kept cells; cells where
  * keep is false are masked whatever score gives there. */

@@ -1,0 +1,349 @@
+/* Canonical linear forms. In: int nodes with factors; out: a LIN node, or one
+ * of the two integer predicates, form >= 0 and form = 0, in lowest terms.
+ * Arithmetic is that of the whole numbers: what leaves 64 bits fails. Called
+ * by arith.c, logic.c, select.c and the passes. */
+#include "compiler/ir/ir.h"
+
+#include <string.h>
+
+#include "compiler/ir/eval_math.h"
+#include "compiler/ir/interval.h"
+
+/* Inequalities that one ir_ge0 may split into; beyond, |x|, min and max stay
+ * whole, which only costs precision later. */
+enum { MAX_SPLITS = 32 };
+
+void ir_linear_init(struct ir_linear *l, int64_t c)
+{
+    *l = (struct ir_linear){.c = c};
+}
+
+static bool reserve(struct ir_graph *g, struct ir_linear *l, uint32_t n)
+{
+    if (n <= l->cap)
+        return true;
+    uint32_t cap = l->cap ? l->cap : 4;
+    while (cap < n)
+        cap *= 2;
+    ir_ref *term = arena_alloc(g->arena, cap * sizeof *term);
+    int64_t *k = arena_alloc(g->arena, cap * sizeof *k);
+    if (!term || !k) {
+        ir_fail_memory(g);
+        return false;
+    }
+    if (l->n) {
+        memcpy(term, l->term, l->n * sizeof *term);
+        memcpy(k, l->k, l->n * sizeof *k);
+    }
+    l->term = term;
+    l->k = k;
+    l->cap = cap;
+    return true;
+}
+
+static bool copy(struct ir_graph *g, struct ir_linear *to,
+                 const struct ir_linear *from)
+{
+    ir_linear_init(to, from->c);
+    if (!reserve(g, to, from->n + 1))
+        return false;
+    if (from->n) {
+        memcpy(to->term, from->term, from->n * sizeof *to->term);
+        memcpy(to->k, from->k, from->n * sizeof *to->k);
+    }
+    to->n = from->n;
+    return true;
+}
+
+static bool overflow(struct ir_graph *g)
+{
+    ir_fail_range(g);
+    return false;
+}
+
+static void remove_term(struct ir_linear *l, uint32_t j)
+{
+    l->n--;
+    memmove(l->term + j, l->term + j + 1, (l->n - j) * sizeof *l->term);
+    memmove(l->k + j, l->k + j + 1, (l->n - j) * sizeof *l->k);
+}
+
+/* l += k * r for an r that is no constant and no LIN. */
+static bool add_term(struct ir_graph *g, struct ir_linear *l, ir_ref r,
+                     int64_t k)
+{
+    if (k == 0)
+        return true;
+    uint64_t hash = ir_node(g, r)->hash;
+    uint32_t at = l->n;
+    for (uint32_t j = 0; j < l->n; j++) {
+        if (l->term[j] == r) {
+            if (__builtin_add_overflow(l->k[j], k, &l->k[j]))
+                return overflow(g);
+            if (l->k[j] == 0)
+                remove_term(l, j);
+            return true;
+        }
+        if (at == l->n && ir_node(g, l->term[j])->hash > hash)
+            at = j;
+    }
+    if (!reserve(g, l, l->n + 1))
+        return false;
+    memmove(l->term + at + 1, l->term + at, (l->n - at) * sizeof *l->term);
+    memmove(l->k + at + 1, l->k + at, (l->n - at) * sizeof *l->k);
+    l->term[at] = r;
+    l->k[at] = k;
+    l->n++;
+    return true;
+}
+
+static bool add_const(struct ir_graph *g, struct ir_linear *l, int64_t k,
+                      int64_t c)
+{
+    int64_t t;
+    if (__builtin_mul_overflow(k, c, &t) ||
+        __builtin_add_overflow(l->c, t, &l->c))
+        return overflow(g);
+    return true;
+}
+
+bool ir_linear_axpy(struct ir_graph *g, struct ir_linear *l, ir_ref r,
+                    int64_t k)
+{
+    if (g->failed)
+        return false;
+    if (ir_is(g, r, IR_CONST_I))
+        return add_const(g, l, k, ir_node(g, r)->i);
+    if (!ir_is(g, r, IR_LIN))
+        return add_term(g, l, r, k);
+    if (!add_const(g, l, k, ir_node(g, r)->i))
+        return false;
+    for (uint32_t j = 0; j < ir_node(g, r)->n; j++) {
+        int64_t t;
+        if (__builtin_mul_overflow(k, ir_coef(g, r, j), &t))
+            return overflow(g);
+        if (!add_term(g, l, ir_arg(g, r, j), t))
+            return false;
+    }
+    return true;
+}
+
+bool ir_linear_of(struct ir_graph *g, ir_ref r, struct ir_linear *out)
+{
+    ir_linear_init(out, 0);
+    if (g->failed)
+        return false;
+    if (!ir_is(g, r, IR_GE0) && !ir_is(g, r, IR_EQ0))
+        return ir_linear_axpy(g, out, r, 1);
+    const struct ir_node *p = ir_node(g, r);
+    struct ir_linear at = {.c = p->i,
+                           .n = p->n,
+                           .cap = p->n,
+                           .term = g->args + p->first,
+                           .k = g->coefs + p->first};
+    return copy(g, out, &at);
+}
+
+ir_ref ir_linear_node(struct ir_graph *g, const struct ir_linear *l)
+{
+    if (g->failed)
+        return IR_NONE;
+    if (l->n == 0)
+        return ir_const_i(g, l->c);
+    if (l->n == 1 && l->k[0] == 1 && l->c == 0)
+        return l->term[0];
+    return ir_intern(g, IR_LIN, IR_INT, l->n, l->term, l->k, l->c, 0);
+}
+
+/* --- predicates ---------------------------------------------------------- */
+
+static uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+/* Of all coefficients; 1 for the one case that is no int64_t (all are the
+ * least number). */
+static int64_t common_factor(const struct ir_linear *l)
+{
+    uint64_t a = 0;
+    for (uint32_t j = 0; j < l->n; j++) {
+        uint64_t b = magnitude(l->k[j]);
+        while (b) {
+            uint64_t t = a % b;
+            a = b;
+            b = t;
+        }
+    }
+    return a > INT64_MAX ? 1 : (int64_t)a;
+}
+
+/* The range of a form; false when memory ran out. */
+static bool range(struct ir_graph *g, const struct ir_linear *l,
+                  struct interval *out, bool *wide)
+{
+    struct interval small[8], *x = small;
+    if (l->n > 8)
+        x = arena_alloc(g->arena, l->n * sizeof *x);
+    if (!x) {
+        ir_fail_memory(g);
+        return false;
+    }
+    for (uint32_t j = 0; j < l->n; j++) {
+        const struct ir_node *p = ir_node(g, l->term[j]);
+        x[j] = (struct interval){.type = IR_INT, .i = {p->lo, p->hi}};
+    }
+    *wide = false;
+    *out = interval_linear(l->c, l->n, l->k, x, wide);
+    return true;
+}
+
+static bool over_both_indices(const struct ir_node *p)
+{
+    const unsigned both = IR_DEP_Q | IR_DEP_KV;
+    return (p->deps & both) == both;
+}
+
+static ir_ref ge0(struct ir_graph *g, const struct ir_linear *l, int *budget);
+
+/* with - k * term + k * sign * by >= 0 */
+static ir_ref ge0_with(struct ir_graph *g, const struct ir_linear *l,
+                       uint32_t j, ir_ref by, bool negate, int *budget)
+{
+    struct ir_linear m;
+    int64_t k = l->k[j], minus;
+    if (!copy(g, &m, l))
+        return IR_NONE;
+    remove_term(&m, j);
+    if (__builtin_sub_overflow((int64_t)0, k, &minus))
+        return ir_fail_range(g);
+    if (!ir_linear_axpy(g, &m, by, negate ? minus : k))
+        return IR_NONE;
+    return ge0(g, &m, budget);
+}
+
+/* |x|, min and max over both q and kv become plain inequalities: they have
+ * exact verdicts. max(x, y) + r >= 0 is x + r >= 0 or y + r >= 0, and so on. */
+static bool split(struct ir_graph *g, const struct ir_linear *l, int *budget,
+                  ir_ref *out)
+{
+    for (uint32_t j = 0; j<l->n && * budget> 0; j++) {
+        ir_ref t = l->term[j];
+        const struct ir_node *p = ir_node(g, t);
+        bool is_abs = p->op == IR_IABS, is_min = p->op == IR_IMIN;
+        if ((!is_abs && !is_min && p->op != IR_IMAX) || !over_both_indices(p))
+            continue;
+        --*budget;
+        bool any = is_min ? l->k[j] < 0 : l->k[j] > 0;
+        ir_ref x = ir_arg(g, t, 0), y = is_abs ? x : ir_arg(g, t, 1);
+        ir_ref a = ge0_with(g, l, j, x, false, budget);
+        ir_ref b = ge0_with(g, l, j, y, is_abs, budget);
+        if (g->failed)
+            *out = IR_NONE;
+        else
+            *out = any ? ir_or2(g, a, b) : ir_and2(g, a, b);
+        return true;
+    }
+    return false;
+}
+
+static ir_ref ge0(struct ir_graph *g, const struct ir_linear *l, int *budget)
+{
+    ir_ref r;
+    if (l->n == 0)
+        return ir_const_b(g, l->c >= 0);
+    if (split(g, l, budget, &r))
+        return r;
+    struct ir_linear m;
+    if (!copy(g, &m, l))
+        return IR_NONE;
+    int64_t d = common_factor(&m);
+    for (uint32_t j = 0; j < m.n; j++)
+        m.k[j] /= d;
+    m.c = ev_floordiv(m.c, d);
+    struct interval iv;
+    bool wide;
+    if (!range(g, &m, &iv, &wide))
+        return IR_NONE;
+    if (iv.i.lo >= 0)
+        return ir_const_b(g, true);
+    if (iv.i.hi < 0)
+        return ir_const_b(g, false);
+    if (wide)
+        return ir_fail_range(g);
+    return ir_intern(g, IR_GE0, IR_BOOL, m.n, m.term, m.k, m.c, 0);
+}
+
+ir_ref ir_ge0(struct ir_graph *g, const struct ir_linear *l)
+{
+    int budget = MAX_SPLITS;
+    return g->failed ? IR_NONE : ge0(g, l, &budget);
+}
+
+/* max(x, y) = x is x >= y; min(x, y) = x is y >= x: when putting an operand
+ * for a min or max makes the form zero. */
+static bool eq0_of_minmax(struct ir_graph *g, const struct ir_linear *l,
+                          ir_ref *out)
+{
+    for (uint32_t j = 0; j < l->n; j++) {
+        ir_ref t = l->term[j];
+        bool max = ir_is(g, t, IR_IMAX);
+        if ((!max && !ir_is(g, t, IR_IMIN)) || (l->k[j] != 1 && l->k[j] != -1))
+            continue;
+        for (uint32_t side = 0; side < 2; side++) {
+            ir_ref x = ir_arg(g, t, side), y = ir_arg(g, t, 1 - side);
+            struct ir_linear m, d;
+            *out = IR_NONE;
+            if (!copy(g, &m, l))
+                return true;
+            remove_term(&m, j);
+            if (!ir_linear_axpy(g, &m, x, l->k[j]))
+                return true;
+            if (m.n || m.c)
+                continue;
+            ir_linear_init(&d, 0);
+            if (!ir_linear_axpy(g, &d, x, max ? 1 : -1) ||
+                !ir_linear_axpy(g, &d, y, max ? -1 : 1))
+                return true;
+            *out = ir_ge0(g, &d);
+            return true;
+        }
+    }
+    return false;
+}
+
+ir_ref ir_eq0(struct ir_graph *g, const struct ir_linear *l)
+{
+    struct ir_linear m;
+    ir_ref r;
+    if (g->failed)
+        return IR_NONE;
+    if (l->n == 0)
+        return ir_const_b(g, l->c == 0);
+    int64_t d = common_factor(l);
+    if (l->c % d != 0)
+        return ir_const_b(g, false);
+    if (!copy(g, &m, l))
+        return IR_NONE;
+    if (m.k[0] < 0) /* the first coefficient is positive */
+        d = -d;
+    for (uint32_t j = 0; j < m.n; j++) {
+        if (m.k[j] == INT64_MIN)
+            return ir_fail_range(g);
+        m.k[j] /= d;
+    }
+    if (m.c == INT64_MIN)
+        return ir_fail_range(g);
+    m.c /= d;
+    if (eq0_of_minmax(g, &m, &r))
+        return r;
+    struct interval iv;
+    bool wide;
+    if (!range(g, &m, &iv, &wide))
+        return IR_NONE;
+    if (iv.i.lo > 0 || iv.i.hi < 0)
+        return ir_const_b(g, false);
+    if (wide)
+        return ir_fail_range(g);
+    return ir_intern(g, IR_EQ0, IR_BOOL, m.n, m.term, m.k, m.c, 0);
+}
