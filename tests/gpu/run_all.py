@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""GPU tests: facc's kernels against f64, PyTorch's FA2 and facc's CPU oracle.
+
+Needs a GPU, PyTorch and libfacc.so ($FACC_LIBRARY or build/release); without
+one of them it says SKIPPED and ends with 0 (--required: with 1).
+
+    python3 tests/gpu/run_all.py [--groups lengths,mods] [--only TEXT]
+"""
+import argparse
+import os
+import sys
+import time
+
+
+def skip(reason, required):
+    print(f"SKIPPED: GPU tests: {reason}", flush=True)
+    return 1 if required else 0
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors")
+    p.add_argument("--only", default="", help="cases whose name has this text")
+    p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
+    p.add_argument("--required", action="store_true", help="fail where there is nothing to test on")
+    args = p.parse_args()
+    try:
+        import torch
+    except ImportError:
+        return skip("PyTorch is not installed", args.required)
+    if not torch.cuda.is_available():
+        return skip("there is no GPU", args.required)
+    try:
+        import harness
+    except ImportError as e:
+        return skip(str(e), args.required)
+    import numeric
+    import behaviour  # noqa: F401  (registers its tests)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    groups = {g for g in args.groups.split(",") if g}
+    if not args.only:
+        start, kernels = time.time(), numeric.kernels(groups)
+        harness.precompile(kernels, args.jobs)
+        print(f"{len(kernels)} kernels ready in {time.time() - start:.1f} s")
+    return 1 if harness.run(groups, args.only) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
