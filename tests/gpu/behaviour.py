@@ -5,10 +5,10 @@ import math
 import torch
 
 import facc
-import variants
+import mods
 from harness import EXAMPLES, check_case, compare, emulation, expect, random_qkv, reference, test
 
-CAUSAL = variants.causal(0, 0, 0, 0)[2]
+CAUSAL = mods.causal(0, 0, 0, 0)[2]
 
 
 def causal_program():

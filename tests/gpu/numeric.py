@@ -6,7 +6,7 @@ import math
 import torch
 
 import facc
-import variants
+import mods
 from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, guarded,
                      random_qkv, reference, run_poisoned, test)
 
@@ -41,19 +41,19 @@ def kernels(groups):
            for p in (plain_program(), causal_program()) for t in DTYPES for d, e in dims]
     if wanted("mods"):
         out += [(example(n), dict(dtype=t, head_dim=64, head_dim_v=64, device=0))
-                for n in variants.EXAMPLES for t in DTYPES]
+                for n in mods.EXAMPLES for t in DTYPES]
         out += [(conformance_program(n), dict(dtype="bf16", head_dim=64, head_dim_v=64, device=0))
-                for n in variants.CONFORMANCE]
+                for n in mods.CONFORMANCE]
     return out
 
 
 @functools.cache
 def conformance_program(name):
-    return facc.Program.from_string(variants.conformance_source(name), name + ".lua")
+    return facc.Program.from_string(mods.conformance_source(name), name + ".lua")
 
 
 def both_masks():
-    return ((False, plain_program(), None), (True, causal_program(), variants.causal(0, 0, 0, 0)[2]))
+    return ((False, plain_program(), None), (True, causal_program(), mods.causal(0, 0, 0, 0)[2]))
 
 
 @test("lengths")
@@ -136,7 +136,7 @@ def strided_output():
         o, lse = buffer.transpose(1, 2), lse_buffer.permute(1, 2, 0)
         kernel = causal_program().kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
         kernel.prepare(q, k, v, o, lse)()
-        mod = variants.causal(0, 0, 0, 0)[2]
+        mod = mods.causal(0, 0, 0, 0)[2]
         compare(o, lse, reference(q, k, v, mod), emulation(q, k, v, mod))
     yield "O as BSHD, LSE as SBH", transposed
 
@@ -197,7 +197,7 @@ def masked_rows():
     def no_keys():
         q, k, v = random_qkv(2, 4, 2, 129, 0, 64)
         check_case(plain_program(), q, k, v)
-        check_case(causal_program(), q, k, v, variants.causal(0, 0, 0, 0)[2])
+        check_case(causal_program(), q, k, v, mods.causal(0, 0, 0, 0)[2])
     yield "Skv = 0", no_keys
     for sizes in ((0, 4, 4, 8, 8), (2, 4, 4, 0, 8)):
         def nothing():
@@ -240,7 +240,7 @@ def big_and_odd_values():
     for scale in (1.0, 0.01, -0.125, 3e-5):
         yield f"scale {scale}", lambda: check_case(
             causal_program(), *random_qkv(1, 2, 2, 257, 257, 64, seed=32),
-            variants.causal(0, 0, 0, 0)[2], scale=scale)
+            mods.causal(0, 0, 0, 0)[2], scale=scale)
 
     def constant_offset():
         check_case(facc.find_program(score_mod="score + 100000"),
@@ -259,7 +259,7 @@ def big_and_odd_values():
 
 @test("mods")
 def examples_by_hand():
-    for name, inputs in variants.EXAMPLES.items():
+    for name, inputs in mods.EXAMPLES.items():
         fast = name == "softcap_fast"
         for dtype in DTYPES:
             for B, H, Hkv, S in ((2, 4, 2, 300), (1, 6, 2, 1025), (2, 2, 2, 512)):
@@ -298,7 +298,7 @@ def oracle_case(program, q, k, v, tensors, params, tolerance=LSE_TOLERANCE):
 
 @test("mods")
 def examples_by_oracle():
-    for name, inputs in variants.EXAMPLES.items():
+    for name, inputs in mods.EXAMPLES.items():
         def case():
             tensors, params, _ = inputs(2, 4, 300, 300)
             oracle_case(example(name), *random_qkv(2, 4, 2, 300, 300, 64, seed=43), tensors, params,
@@ -308,11 +308,11 @@ def examples_by_oracle():
 
 @test("mods")
 def conformance_rows():
-    for name, (_, _, tensors, params) in variants.CONFORMANCE.items():
+    for name, (_, _, tensors, params) in mods.CONFORMANCE.items():
         def case():
             made = {n: f() for n, f in tensors.items()}
             oracle_case(conformance_program(name), *random_qkv(
-                variants.B, variants.H, 2, variants.S, variants.S, 64, seed=44), made, params)
+                mods.B, mods.H, 2, mods.S, mods.S, 64, seed=44), made, params)
         yield name, case
 
 
@@ -320,7 +320,7 @@ def conformance_rows():
 def bitwise():
     for name in ("causal", "alibi_window", "softcap_fast", "document_causal", "relative_bias"):
         def case():
-            tensors, params, _ = variants.EXAMPLES[name](4, 4, 700, 700)
+            tensors, params, _ = mods.EXAMPLES[name](4, 4, 700, 700)
             q, k, v = random_qkv(4, 4, 2, 700, 700, 64, seed=51)
             call = dict(tensors=tensors, params=params)
             first = run_poisoned(example(name), q, k, v, **call)
