@@ -3,10 +3,12 @@
  * never reassociated. Called by the tracer (Lua's operators) and the passes. */
 #include "compiler/ir/ir.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "compiler/ir/eval.h"
 #include "compiler/ir/eval_math.h"
+#include "compiler/ir/scratch.h"
 
 static bool is_int(const struct ir_graph *g, ir_ref r)
 {
@@ -46,22 +48,23 @@ static ir_ref plain(struct ir_graph *g, enum ir_op op, ir_ref *x)
 /* --- ints ------------------------------------------------------------------
  */
 
-/* a * x + b * y */
+/* a * x + b * y; y may be IR_NONE */
 static ir_ref linear2(struct ir_graph *g, ir_ref x, int64_t a, ir_ref y,
                       int64_t b)
 {
+    struct scratch_mark mark = scratch_mark(g);
     struct ir_linear l;
-    ir_linear_init(&l, 0);
-    if (!ir_linear_axpy(g, &l, x, a) || !ir_linear_axpy(g, &l, y, b))
-        return IR_NONE;
-    return ir_linear_node(g, &l);
+    ir_ref r = IR_NONE;
+    if (ir_linear_scratch(g, &l, 0, ir_node(g, x)->n + ir_node(g, y)->n + 2) &&
+        ir_linear_axpy(g, &l, x, a) && (!y || ir_linear_axpy(g, &l, y, b)))
+        r = ir_linear_node(g, &l);
+    scratch_release(g, mark);
+    return r;
 }
 
 static ir_ref scaled(struct ir_graph *g, ir_ref x, int64_t k)
 {
-    struct ir_linear l;
-    ir_linear_init(&l, 0);
-    return ir_linear_axpy(g, &l, x, k) ? ir_linear_node(g, &l) : IR_NONE;
+    return linear2(g, x, k, IR_NONE, 0);
 }
 
 /* Whether k * x stays within 64 bits for all of x's range. */
@@ -118,33 +121,44 @@ static bool take_multiples(struct ir_graph *g, struct ir_linear *l,
     return true;
 }
 
-/* x // n and x % n for a constant n > 0. */
-static ir_ref divide_const(struct ir_graph *g, enum ir_op op, ir_ref x[2],
+/* x // n or x % n for a constant n > 1, by parts. */
+static ir_ref divide_parts(struct ir_graph *g, enum ir_op op, ir_ref *x,
                            int64_t n)
 {
-    const struct ir_node *p = ir_node(g, x[0]);
-    bool div = op == IR_IDIV;
-    if (n == 1)
-        return div ? x[0] : ir_const_i(g, 0);
-    int64_t k = ev_floordiv(p->lo, n);
-    if (k == ev_floordiv(p->hi, n)) { /* one quotient in the whole range */
-        if (div)
-            return ir_const_i(g, k);
-        if (k == 0)
-            return x[0];
-    }
+    uint32_t room = ir_node(g, x[0])->n + 2;
     struct ir_linear l, whole;
-    ir_linear_init(&whole, 0);
-    if (!ir_linear_of(g, x[0], &l) || !take_multiples(g, &l, &whole, n))
+    if (!ir_linear_scratch(g, &l, 0, room) ||
+        !ir_linear_scratch(g, &whole, 0, room) ||
+        !ir_linear_axpy(g, &l, x[0], 1) || !take_multiples(g, &l, &whole, n))
         return IR_NONE;
     if (whole.n == 0 && whole.c == 0)
         return plain(g, op, x);
     ir_ref y[2] = {ir_linear_node(g, &l), x[1]};
     ir_ref rest = ir_build(g, op, y);
-    if (!div)
+    if (op == IR_IMOD)
         return rest;
     return ir_linear_axpy(g, &whole, rest, 1) ? ir_linear_node(g, &whole)
                                               : IR_NONE;
+}
+
+static ir_ref divide_const(struct ir_graph *g, enum ir_op op, ir_ref *x,
+                           int64_t n)
+{
+    const struct ir_node *p = ir_node(g, x[0]);
+    int64_t k = ev_floordiv(p->lo, n), multiple;
+    bool div = op == IR_IDIV;
+    if (n == 1)
+        return div ? x[0] : ir_const_i(g, 0);
+    if (k == ev_floordiv(p->hi, n)) { /* one quotient in the whole range */
+        if (div)
+            return ir_const_i(g, k);
+        if (!__builtin_mul_overflow(-k, n, &multiple))
+            return linear2(g, x[0], 1, ir_const_i(g, multiple), 1);
+    }
+    struct scratch_mark mark = scratch_mark(g);
+    ir_ref r = divide_parts(g, op, x, n);
+    scratch_release(g, mark);
+    return r;
 }
 
 static ir_ref divide(struct ir_graph *g, enum ir_op op, ir_ref *x)
@@ -186,8 +200,7 @@ static ir_ref bitwise(struct ir_graph *g, enum ir_op op, ir_ref *x)
             return x[0];
         if (k == -1 && op == IR_IOR)
             return x[1];
-        if (k == -1 && can_scale(g, x[0], -1) && /* ~x = -x - 1 */
-            ir_node(g, x[0])->lo > -INT64_MAX)
+        if (k == -1 && can_scale(g, x[0], -1)) /* ~x = -x - 1 */
             return linear2(g, x[0], -1, ir_const_i(g, -1), 1);
     }
     sort_by_hash(g, x);
@@ -321,12 +334,7 @@ static ir_ref float_multiply(struct ir_graph *g, enum ir_op op, ir_ref *x)
 
 static ir_ref power(struct ir_graph *g, enum ir_op op, ir_ref *x)
 {
-    ir_ref square[2] = {x[0], x[0]};
-    if (is_float_const(g, x[1], 2)) /* Lua's own rule */
-        return ir_build(g, IR_FMUL, square);
-    if (is_float_const(g, x[1], 1))
-        return x[0];
-    return plain(g, op, x);
+    return is_float_const(g, x[1], 1) ? x[0] : plain(g, op, x);
 }
 
 static ir_ref negate(struct ir_graph *g, enum ir_op op, ir_ref *x)
@@ -453,10 +461,15 @@ ir_ref ir_build(struct ir_graph *g, enum ir_op op, const ir_ref *operands)
 {
     int n = ir_op_info(op)->n;
     ir_ref x[3] = {IR_NONE};
+    assert(n >= 0); /* the others have builders of their own */
     if (g->failed)
         return IR_NONE;
     for (int k = 0; k < n && k < 3; k++)
         x[k] = operands[k];
+    if (op == IR_FPOW && is_float_const(g, x[1], 2)) { /* Lua's own rule */
+        op = IR_FMUL;
+        x[1] = x[0];
+    }
     if (op != IR_LEN_Q && op != IR_LEN_KV && all_const(g, x, n)) {
         int64_t t;
         if (op == IR_IMUL && __builtin_mul_overflow(ir_node(g, x[0])->i,

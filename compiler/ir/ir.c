@@ -245,9 +245,9 @@ static struct interval operand_interval(const struct ir_node *p)
         x.i.hi = p->hi;
         break;
     case IR_FLOAT:
-        x.f.lo = p->op == IR_CONST_F ? p->f : -INFINITY;
-        x.f.hi = p->op == IR_CONST_F ? p->f : INFINITY;
-        x.f.nan = p->op != IR_CONST_F || isnan(p->f);
+        x.f.lo = -INFINITY;
+        x.f.hi = INFINITY;
+        x.f.nan = true;
         break;
     case IR_BOOL:
         x.b.may_false = true;
@@ -257,32 +257,11 @@ static struct interval operand_interval(const struct ir_node *p)
     return x;
 }
 
-/* False when the linear form leaves 64 bits (or memory ran out). */
-static bool linear_range(struct ir_graph *g, struct ir_node *p,
-                         const ir_ref *args, const int64_t *coefs)
-{
-    struct interval small[8], *x = small;
-    if (p->n > 8)
-        x = arena_alloc(g->arena, p->n * sizeof *x);
-    if (!x) {
-        ir_fail_memory(g);
-        return false;
-    }
-    for (uint32_t k = 0; k < p->n; k++)
-        x[k] = operand_interval(&g->nodes[args[k]]);
-    bool wide = false;
-    struct interval r = interval_linear(p->i, p->n, coefs, x, &wide);
-    p->lo = r.i.lo;
-    p->hi = r.i.hi;
-    if (wide)
-        ir_fail_range(g);
-    return !wide;
-}
-
-static bool int_range(struct ir_graph *g, struct ir_node *p, const ir_ref *args,
-                      const int64_t *coefs)
+/* False when a linear form leaves 64 bits, or memory ran out. */
+static bool int_range(struct ir_graph *g, struct ir_node *p)
 {
     enum ir_op op = (enum ir_op)p->op;
+    ir_ref *args = g->args + p->first;
     p->lo = 0;
     p->hi = INT32_MAX; /* indices, sizes, lengths */
     if (op == IR_CONST_I) {
@@ -292,7 +271,13 @@ static bool int_range(struct ir_graph *g, struct ir_node *p, const ir_ref *args,
     } else if (op == IR_LOAD_I) {
         dtype_range(g->tensors[p->i].dtype, &p->lo, &p->hi);
     } else if (op == IR_LIN) {
-        return linear_range(g, p, args, coefs);
+        struct ir_linear l = {p->i, p->n, p->n, args, g->coefs + p->first};
+        bool wide;
+        if (!ir_linear_range(g, &l, &p->lo, &p->hi, &wide))
+            return false;
+        if (wide)
+            ir_fail_range(g);
+        return !wide;
     } else if (op != IR_VAR_I && op != IR_LEN_Q && op != IR_LEN_KV) {
         struct interval x[3];
         for (uint32_t k = 0; k < p->n && k < 3; k++)
@@ -320,18 +305,19 @@ ir_ref ir_intern(struct ir_graph *g, enum ir_op op, enum ir_type type,
     ir_ref r = find(g, &node, args, coefs);
     if (r)
         return r;
-    node.deps = (uint8_t)node_deps(g, &node, args);
-    if (type == IR_INT && !int_range(g, &node, args, coefs))
-        return IR_NONE;
     if ((g->n_nodes == g->cap_nodes && !grow_nodes(g)) ||
         (g->cap_args - g->n_args < n && !grow_args(g, n)) ||
         (2 * (g->n_nodes + 1) > g->table_size && !grow_table(g)))
         return ir_fail_memory(g);
+    node.deps = (uint8_t)node_deps(g, &node, args);
     node.first = g->n_args;
     for (uint32_t k = 0; k < n; k++) {
-        g->args[g->n_args] = args[k];
-        g->coefs[g->n_args++] = coefs ? coefs[k] : 0;
+        g->args[node.first + k] = args[k];
+        g->coefs[node.first + k] = coefs ? coefs[k] : 0;
     }
+    if (type == IR_INT && !int_range(g, &node))
+        return IR_NONE;
+    g->n_args += n;
     r = g->n_nodes++;
     g->nodes[r] = node;
     g->table[free_slot(g->table, g->table_size, node.hash)] = r;

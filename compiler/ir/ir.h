@@ -205,6 +205,14 @@ void ir_linear_init(struct ir_linear *l, int64_t c);
 /* l += k * r. False on overflow beyond i64 or memory (graph failed). */
 bool ir_linear_axpy(struct ir_graph *g, struct ir_linear *l, ir_ref r,
                     int64_t k);
+/* As init, with room for cap terms in scratch memory: for forms that die in
+ * the function that makes them, between scratch_mark and scratch_release. */
+bool ir_linear_scratch(struct ir_graph *g, struct ir_linear *l, int64_t c,
+                       uint32_t cap);
+/* [lo, hi] of a form, saturated; *wide when the true range leaves int64_t.
+ * False: memory. */
+bool ir_linear_range(struct ir_graph *g, const struct ir_linear *l,
+                     int64_t *lo, int64_t *hi, bool *wide);
 /* The form of an int node, a GE0 or an EQ0. */
 bool ir_linear_of(struct ir_graph *g, ir_ref r, struct ir_linear *out);
 ir_ref ir_linear_node(struct ir_graph *g, const struct ir_linear *l);

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/eval_math.h"
 #include "compiler/ir/interval.h"
+#include "compiler/ir/scratch.h"
 
 /* Inequalities that one ir_ge0 may split into; beyond, |x|, min and max stay
  * whole, which only costs precision later. */
@@ -41,17 +42,32 @@ static bool reserve(struct ir_graph *g, struct ir_linear *l, uint32_t n)
     return true;
 }
 
-static bool copy(struct ir_graph *g, struct ir_linear *to,
-                 const struct ir_linear *from)
+bool ir_linear_scratch(struct ir_graph *g, struct ir_linear *l, int64_t c,
+                       uint32_t cap)
 {
-    ir_linear_init(to, from->c);
-    if (!reserve(g, to, from->n + 1))
-        return false;
+    ir_linear_init(l, c);
+    l->term = scratch_alloc(g, cap * sizeof *l->term);
+    l->k = scratch_alloc(g, cap * sizeof *l->k);
+    l->cap = cap;
+    return l->term && l->k;
+}
+
+static void copy_terms(struct ir_linear *to, const struct ir_linear *from)
+{
     if (from->n) {
         memcpy(to->term, from->term, from->n * sizeof *to->term);
         memcpy(to->k, from->k, from->n * sizeof *to->k);
     }
     to->n = from->n;
+}
+
+/* Into scratch memory, with room for `more` terms. */
+static bool copy(struct ir_graph *g, struct ir_linear *to,
+                 const struct ir_linear *from, uint32_t more)
+{
+    if (!ir_linear_scratch(g, to, from->c, from->n + more))
+        return false;
+    copy_terms(to, from);
     return true;
 }
 
@@ -136,12 +152,13 @@ bool ir_linear_of(struct ir_graph *g, ir_ref r, struct ir_linear *out)
     if (!ir_is(g, r, IR_GE0) && !ir_is(g, r, IR_EQ0))
         return ir_linear_axpy(g, out, r, 1);
     const struct ir_node *p = ir_node(g, r);
-    struct ir_linear at = {.c = p->i,
-                           .n = p->n,
-                           .cap = p->n,
-                           .term = g->args + p->first,
-                           .k = g->coefs + p->first};
-    return copy(g, out, &at);
+    struct ir_linear at = {p->i, p->n, p->n, g->args + p->first,
+                           g->coefs + p->first};
+    if (!reserve(g, out, p->n))
+        return false;
+    out->c = p->i;
+    copy_terms(out, &at);
+    return true;
 }
 
 ir_ref ir_linear_node(struct ir_graph *g, const struct ir_linear *l)
@@ -178,23 +195,21 @@ static int64_t common_factor(const struct ir_linear *l)
     return a > INT64_MAX ? 1 : (int64_t)a;
 }
 
-/* The range of a form; false when memory ran out. */
-static bool range(struct ir_graph *g, const struct ir_linear *l,
-                  struct interval *out, bool *wide)
+bool ir_linear_range(struct ir_graph *g, const struct ir_linear *l, int64_t *lo,
+                     int64_t *hi, bool *wide)
 {
-    struct interval small[8], *x = small;
-    if (l->n > 8)
-        x = arena_alloc(g->arena, l->n * sizeof *x);
-    if (!x) {
-        ir_fail_memory(g);
+    struct scratch_mark mark = scratch_mark(g);
+    struct interval *x = scratch_alloc(g, (l->n + 1) * sizeof *x);
+    if (!x)
         return false;
-    }
     for (uint32_t j = 0; j < l->n; j++) {
         const struct ir_node *p = ir_node(g, l->term[j]);
         x[j] = (struct interval){.type = IR_INT, .i = {p->lo, p->hi}};
     }
-    *wide = false;
-    *out = interval_linear(l->c, l->n, l->k, x, wide);
+    struct interval r = interval_linear(l->c, l->n, l->k, x, wide);
+    *lo = r.i.lo;
+    *hi = r.i.hi;
+    scratch_release(g, mark);
     return true;
 }
 
@@ -206,20 +221,23 @@ static bool over_both_indices(const struct ir_node *p)
 
 static ir_ref ge0(struct ir_graph *g, const struct ir_linear *l, int *budget);
 
-/* with - k * term + k * sign * by >= 0 */
+/* The same with term j replaced by `by`, or by -by. */
 static ir_ref ge0_with(struct ir_graph *g, const struct ir_linear *l,
                        uint32_t j, ir_ref by, bool negate, int *budget)
 {
+    struct scratch_mark mark = scratch_mark(g);
     struct ir_linear m;
     int64_t k = l->k[j], minus;
-    if (!copy(g, &m, l))
-        return IR_NONE;
-    remove_term(&m, j);
+    ir_ref r = IR_NONE;
     if (__builtin_sub_overflow((int64_t)0, k, &minus))
         return ir_fail_range(g);
-    if (!ir_linear_axpy(g, &m, by, negate ? minus : k))
+    if (!copy(g, &m, l, ir_node(g, by)->n + 1))
         return IR_NONE;
-    return ge0(g, &m, budget);
+    remove_term(&m, j);
+    if (ir_linear_axpy(g, &m, by, negate ? minus : k))
+        r = ge0(g, &m, budget);
+    scratch_release(g, mark);
+    return r;
 }
 
 /* |x|, min and max over both q and kv become plain inequalities: they have
@@ -247,6 +265,23 @@ static bool split(struct ir_graph *g, const struct ir_linear *l, int *budget,
     return false;
 }
 
+/* A form in lowest terms as a node, unless its range decides it. */
+static ir_ref predicate(struct ir_graph *g, enum ir_op op,
+                        const struct ir_linear *l)
+{
+    int64_t lo, hi;
+    bool wide;
+    if (!ir_linear_range(g, l, &lo, &hi, &wide))
+        return IR_NONE;
+    if (hi < 0 || (op == IR_EQ0 && lo > 0))
+        return ir_const_b(g, false);
+    if (op == IR_GE0 && lo >= 0)
+        return ir_const_b(g, true);
+    if (wide)
+        return ir_fail_range(g);
+    return ir_intern(g, op, IR_BOOL, l->n, l->term, l->k, l->c, 0);
+}
+
 static ir_ref ge0(struct ir_graph *g, const struct ir_linear *l, int *budget)
 {
     ir_ref r;
@@ -254,24 +289,17 @@ static ir_ref ge0(struct ir_graph *g, const struct ir_linear *l, int *budget)
         return ir_const_b(g, l->c >= 0);
     if (split(g, l, budget, &r))
         return r;
+    struct scratch_mark mark = scratch_mark(g);
     struct ir_linear m;
-    if (!copy(g, &m, l))
+    if (!copy(g, &m, l, 0))
         return IR_NONE;
     int64_t d = common_factor(&m);
     for (uint32_t j = 0; j < m.n; j++)
         m.k[j] /= d;
     m.c = ev_floordiv(m.c, d);
-    struct interval iv;
-    bool wide;
-    if (!range(g, &m, &iv, &wide))
-        return IR_NONE;
-    if (iv.i.lo >= 0)
-        return ir_const_b(g, true);
-    if (iv.i.hi < 0)
-        return ir_const_b(g, false);
-    if (wide)
-        return ir_fail_range(g);
-    return ir_intern(g, IR_GE0, IR_BOOL, m.n, m.term, m.k, m.c, 0);
+    r = predicate(g, IR_GE0, &m);
+    scratch_release(g, mark);
+    return r;
 }
 
 ir_ref ir_ge0(struct ir_graph *g, const struct ir_linear *l)
@@ -280,42 +308,65 @@ ir_ref ir_ge0(struct ir_graph *g, const struct ir_linear *l)
     return g->failed ? IR_NONE : ge0(g, l, &budget);
 }
 
-/* max(x, y) = x is x >= y; min(x, y) = x is y >= x: when putting an operand
- * for a min or max makes the form zero. */
-static bool eq0_of_minmax(struct ir_graph *g, const struct ir_linear *l,
-                          ir_ref *out)
+/* max(x, y) = x is x >= y, min(x, y) = x is y >= x. True with *out set when
+ * putting operand `side` of term j for the term makes the form zero. */
+static bool is_operand(struct ir_graph *g, const struct ir_linear *l,
+                       uint32_t j, uint32_t side, ir_ref *out)
 {
-    for (uint32_t j = 0; j < l->n; j++) {
-        ir_ref t = l->term[j];
-        bool max = ir_is(g, t, IR_IMAX);
-        if ((!max && !ir_is(g, t, IR_IMIN)) || (l->k[j] != 1 && l->k[j] != -1))
-            continue;
-        for (uint32_t side = 0; side < 2; side++) {
-            ir_ref x = ir_arg(g, t, side), y = ir_arg(g, t, 1 - side);
-            struct ir_linear m, d;
-            *out = IR_NONE;
-            if (!copy(g, &m, l))
-                return true;
-            remove_term(&m, j);
-            if (!ir_linear_axpy(g, &m, x, l->k[j]))
-                return true;
-            if (m.n || m.c)
-                continue;
-            ir_linear_init(&d, 0);
-            if (!ir_linear_axpy(g, &d, x, max ? 1 : -1) ||
-                !ir_linear_axpy(g, &d, y, max ? -1 : 1))
-                return true;
-            *out = ir_ge0(g, &d);
-            return true;
-        }
-    }
-    return false;
+    ir_ref t = l->term[j], x = ir_arg(g, t, side), y = ir_arg(g, t, 1 - side);
+    uint32_t room = ir_node(g, x)->n + ir_node(g, y)->n + 2;
+    int64_t sign = ir_is(g, t, IR_IMAX) ? 1 : -1;
+    struct ir_linear m, d;
+    *out = IR_NONE;
+    if (!copy(g, &m, l, room) || !ir_linear_scratch(g, &d, 0, room))
+        return true;
+    remove_term(&m, j);
+    if (!ir_linear_axpy(g, &m, x, l->k[j]))
+        return true;
+    if (m.n || m.c)
+        return false;
+    if (ir_linear_axpy(g, &d, x, sign) && ir_linear_axpy(g, &d, y, -sign))
+        *out = ir_ge0(g, &d);
+    return true;
+}
+
+static bool is_min_max(const struct ir_graph *g, const struct ir_linear *l,
+                       uint32_t j)
+{
+    ir_ref t = l->term[j];
+    return (ir_is(g, t, IR_IMAX) || ir_is(g, t, IR_IMIN)) &&
+           (l->k[j] == 1 || l->k[j] == -1);
+}
+
+/* Divides by d, which divides all. False: failed. */
+static bool divide(struct ir_graph *g, struct ir_linear *l, int64_t d)
+{
+    bool least = l->c == INT64_MIN;
+    for (uint32_t j = 0; j < l->n; j++)
+        least = least || l->k[j] == INT64_MIN;
+    if (least && d == -1)
+        return overflow(g);
+    for (uint32_t j = 0; j < l->n; j++)
+        l->k[j] /= d;
+    l->c /= d;
+    return true;
+}
+
+static ir_ref eq0(struct ir_graph *g, struct ir_linear *l, int64_t d)
+{
+    ir_ref r;
+    if (!divide(g, l, l->k[0] < 0 ? -d : d)) /* first coefficient positive */
+        return IR_NONE;
+    for (uint32_t j = 0; j < l->n; j++)
+        for (uint32_t side = 0; is_min_max(g, l, j) && side < 2; side++)
+            if (is_operand(g, l, j, side, &r))
+                return r;
+    return predicate(g, IR_EQ0, l);
 }
 
 ir_ref ir_eq0(struct ir_graph *g, const struct ir_linear *l)
 {
     struct ir_linear m;
-    ir_ref r;
     if (g->failed)
         return IR_NONE;
     if (l->n == 0)
@@ -323,27 +374,8 @@ ir_ref ir_eq0(struct ir_graph *g, const struct ir_linear *l)
     int64_t d = common_factor(l);
     if (l->c % d != 0)
         return ir_const_b(g, false);
-    if (!copy(g, &m, l))
-        return IR_NONE;
-    if (m.k[0] < 0) /* the first coefficient is positive */
-        d = -d;
-    for (uint32_t j = 0; j < m.n; j++) {
-        if (m.k[j] == INT64_MIN)
-            return ir_fail_range(g);
-        m.k[j] /= d;
-    }
-    if (m.c == INT64_MIN)
-        return ir_fail_range(g);
-    m.c /= d;
-    if (eq0_of_minmax(g, &m, &r))
-        return r;
-    struct interval iv;
-    bool wide;
-    if (!range(g, &m, &iv, &wide))
-        return IR_NONE;
-    if (iv.i.lo > 0 || iv.i.hi < 0)
-        return ir_const_b(g, false);
-    if (wide)
-        return ir_fail_range(g);
-    return ir_intern(g, IR_EQ0, IR_BOOL, m.n, m.term, m.k, m.c, 0);
+    struct scratch_mark mark = scratch_mark(g);
+    ir_ref r = copy(g, &m, l, 0) ? eq0(g, &m, d) : IR_NONE;
+    scratch_release(g, mark);
+    return r;
 }
