@@ -1,0 +1,202 @@
+/* In: the text of a Lua chunk. Out: the same chunk with == ~= and index keys
+ * rewritten (rewrite.h says why and how). Called by state.c for every chunk.
+ * A lexer that skips comments and strings is enough: the operands are found
+ * by Lua's own parser, not here. */
+#include "compiler/frontend/rewrite.h"
+
+#include <string.h>
+
+#include "compiler/support/strbuf.h"
+
+struct lexer {
+    const char *s;
+    size_t n, i; /* text, next character */
+    int line;
+    int reserved_line;
+    struct strbuf out;
+};
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The character k places on, 0 at the end. */
+static char peek(const struct lexer *x, size_t k)
+{
+    return x->i + k < x->n ? x->s[x->i + k] : '\0';
+}
+
+/* End of the long bracket that opens at i ("[[", "[==["), or 0: none. */
+static size_t long_bracket_end(const struct lexer *x, size_t i)
+{
+    size_t j = i + 1;
+    while (j < x->n && x->s[j] == '=')
+        j++;
+    if (j >= x->n || x->s[j] != '[')
+        return 0;
+    size_t level = j - i - 1;
+    for (j++; j < x->n; j++) {
+        if (x->s[j] != ']')
+            continue;
+        size_t k = j + 1;
+        while (k < x->n && x->s[k] == '=')
+            k++;
+        if (k - j - 1 == level && k < x->n && x->s[k] == ']')
+            return k + 1;
+        j = k - 1;
+    }
+    return x->n;
+}
+
+/* End of the comment at i, or i when there is none. */
+static size_t comment_end(const struct lexer *x, size_t i)
+{
+    if (i + 1 >= x->n || x->s[i] != '-' || x->s[i + 1] != '-')
+        return i;
+    if (i + 2 < x->n && x->s[i + 2] == '[') {
+        size_t e = long_bracket_end(x, i + 2);
+        if (e)
+            return e;
+    }
+    while (i < x->n && x->s[i] != '\n' && x->s[i] != '\r')
+        i++;
+    return i;
+}
+
+/* End of the quoted string that starts at i. */
+static size_t string_end(const struct lexer *x, size_t i)
+{
+    char quote = x->s[i++];
+    while (i < x->n && x->s[i] != quote && x->s[i] != '\n') {
+        if (x->s[i] == '\\' && i + 1 < x->n) {
+            i++;
+            if (x->s[i] == 'z') /* skips white space, newlines included */
+                while (i + 1 < x->n && is_space(x->s[i + 1]))
+                    i++;
+            else if (i + 1 < x->n && x->s[i] == '\r' && x->s[i + 1] == '\n')
+                i++;
+        }
+        i++;
+    }
+    return i < x->n ? i + 1 : i;
+}
+
+static size_t blank_end(const struct lexer *x, size_t i)
+{
+    for (;;) {
+        size_t e = comment_end(x, i);
+        if (e == i && i < x->n && is_space(x->s[i]))
+            e = i + 1;
+        if (e == i)
+            return i;
+        i = e;
+    }
+}
+
+/* A key that is one literal ("[1]", "['a']") stays as it is, so that Lua's
+ * messages keep the field's name. The end of the bracket, or 0. */
+static size_t literal_key_end(const struct lexer *x)
+{
+    size_t i = blank_end(x, x->i + 1);
+    if (i >= x->n)
+        return 0;
+    char c = x->s[i];
+    size_t e = 0;
+    if (c == '"' || c == '\'')
+        e = string_end(x, i);
+    else if (c == '[')
+        e = long_bracket_end(x, i);
+    else if (c >= '0' && c <= '9')
+        for (e = i; e < x->n && is_name_char(x->s[e]);)
+            e++;
+    if (!e)
+        return 0;
+    e = blank_end(x, e);
+    return e < x->n && x->s[e] == ']' ? e + 1 : 0;
+}
+
+static void copy_to(struct lexer *x, size_t end)
+{
+    for (size_t k = x->i; k < end; k++)
+        x->line += x->s[k] == '\n';
+    strbuf_addn(&x->out, x->s + x->i, end - x->i);
+    x->i = end;
+}
+
+static void replace(struct lexer *x, size_t skip, const char *by)
+{
+    strbuf_add(&x->out, by);
+    x->i += skip;
+}
+
+static void copy_name(struct lexer *x)
+{
+    size_t e = x->i;
+    while (e < x->n && is_name_char(x->s[e]))
+        e++;
+    size_t len = e - x->i;
+    const char *name = x->s + x->i;
+    bool reserved =
+        (len == 4 && (!memcmp(name, "__eq", 4) || !memcmp(name, "__ne", 4))) ||
+        (len == 3 && !memcmp(name, "__k", 3));
+    if (reserved && !x->reserved_line)
+        x->reserved_line = x->line;
+    copy_to(x, e);
+}
+
+static void copy_open_bracket(struct lexer *x)
+{
+    size_t e = literal_key_end(x);
+    if (e) {
+        copy_to(x, e);
+        return;
+    }
+    replace(x, 1, "[__k(");
+}
+
+static void next_token(struct lexer *x)
+{
+    char c = peek(x, 0);
+    char d = peek(x, 1);
+    size_t e = comment_end(x, x->i);
+    if (e > x->i)
+        copy_to(x, e);
+    else if (c == '"' || c == '\'')
+        copy_to(x, string_end(x, x->i));
+    else if (c == '[' && (e = long_bracket_end(x, x->i)) != 0)
+        copy_to(x, e);
+    else if (c == '=' && d == '=')
+        replace(x, 2, "> __eq |");
+    else if (c == '~' && d == '=')
+        replace(x, 2, "> __ne |");
+    else if ((c == '<' || c == '>') && (d == '=' || d == c))
+        copy_to(x, x->i + 2);
+    else if (c == '[')
+        copy_open_bracket(x);
+    else if (c == ']')
+        replace(x, 1, ")]");
+    else if (is_name_char(c))
+        copy_name(x);
+    else
+        copy_to(x, x->i + 1);
+}
+
+struct rewritten rewrite_source(struct arena *a, const char *text, size_t size)
+{
+    struct lexer x = {.s = text, .n = size, .line = 1};
+    strbuf_init(&x.out, a);
+    strbuf_add(&x.out, REWRITE_HEAD);
+    while (x.i < x.n)
+        next_token(&x);
+    struct rewritten r = {NULL, x.out.len, x.reserved_line};
+    if (!x.out.failed)
+        r.text = x.out.text;
+    return r;
+}

@@ -1,0 +1,183 @@
+/* What a user's file finds: a choice of Lua's library, require, and the facc
+ * table, put together from dsl.c, tensor.c, scopes.c, attention.c and the
+ * embedded mods.lua. Called by state.c. */
+#include "compiler/frontend/trace.h"
+
+#include <lualib.h>
+#include <string.h>
+
+#include "compiler/emit/emit.h"
+
+/* What stays of a library; the rest is not there. */
+static const char *const keep_base[] = {
+    "_G",    "_VERSION", "assert",   "error",    "ipairs", "next",
+    "pairs", "select",   "tonumber", "tostring", NULL};
+static const char *const keep_table[] = {"concat", "insert", "pack", "remove",
+                                         "sort",   "unpack", NULL};
+static const char *const keep_string[] = {
+    "byte", "char", "format", "len", "lower", "reverse", "sub", "upper", NULL};
+static const char *const keep_math[] = {
+    "abs", "acos",       "asin", "atan", "ceil", "cos", "deg",
+    "exp", "floor",      "fmod", "huge", "log",  "max", "maxinteger",
+    "min", "mininteger", "modf", "pi",   "rad",  "sin", "sqrt",
+    "tan", "tointeger",  "ult",  NULL};
+
+static bool is_listed(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* Opens a library and leaves its table, reduced to the list. */
+static void l_open_library(lua_State *L, const char *name, lua_CFunction open,
+                           const char *const *list)
+{
+    luaL_requiref(L, name, open, 1);
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        lua_pop(L, 1);
+        bool gone = lua_type(L, -1) == LUA_TSTRING &&
+                    !is_listed(list, lua_tostring(L, -1));
+        if (gone) { /* clearing a field is allowed while traversing */
+            lua_pushvalue(L, -1);
+            lua_pushnil(L);
+            lua_settable(L, -4);
+        }
+    }
+}
+
+/* string.rep whose time is bounded by the memory limit. */
+static int l_string_rep(lua_State *L)
+{
+    size_t n, n_sep;
+    const char *s = luaL_checklstring(L, 1, &n);
+    lua_Integer count = luaL_checkinteger(L, 2);
+    const char *sep = luaL_optlstring(L, 3, "", &n_sep);
+    struct trace *t = trace_of(L);
+    if (count <= 0 || n + n_sep == 0) {
+        lua_pushliteral(L, "");
+        return 1;
+    }
+    if ((size_t)count > t->lua_limit / (n + n_sep))
+        l_fail(L, "the script needs more than %zu MiB of memory",
+               t->lua_limit >> 20);
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (lua_Integer k = 0; k < count; k++) {
+        if (k)
+            luaL_addlstring(&b, sep, n_sep);
+        luaL_addlstring(&b, s, n);
+    }
+    luaL_pushresult(&b);
+    return 1;
+}
+
+static void l_set_index(lua_State *L, int table, lua_CFunction f)
+{
+    lua_createtable(L, 0, 2);
+    lua_pushcfunction(L, f);
+    lua_setfield(L, -2, "__index");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, table);
+}
+
+static int l_mods_index(lua_State *L)
+{
+    l_enter(L);
+    l_fail(L, "facc.mods has no '%s'",
+           lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
+                                         : kind_name(L, 2));
+}
+
+/* The standard mods and composed functions, from the embedded mods.lua: the
+ * table is made at first use and kept where no user code sees it. */
+static const char mods_key[] = "facc.mods.lua";
+
+static void l_push_standard(lua_State *L, const char *part)
+{
+    if (lua_getfield(L, LUA_REGISTRYINDEX, mods_key) != LUA_TTABLE) {
+        const struct embedded_file *f = embedded_find("mods.lua");
+        lua_pop(L, 1);
+        l_load_chunk(L, f->text, f->size, "@mods.lua");
+        l_run_chunk(L);
+        lua_getfield(L, -1, "mods");
+        l_set_index(L, lua_gettop(L), l_mods_index);
+        lua_pop(L, 1);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, LUA_REGISTRYINDEX, mods_key);
+    }
+    lua_getfield(L, -1, part);
+    lua_remove(L, -2);
+}
+
+/* __index of the facc table: what is not made in C. */
+static int l_facc_index(lua_State *L)
+{
+    l_enter(L);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        l_fail(L, "facc has no field of type %s", kind_name(L, 2));
+    const char *name = lua_tostring(L, 2);
+    if (strcmp(name, "mods") == 0) {
+        l_push_standard(L, "mods");
+        return 1;
+    }
+    l_push_standard(L, "functions");
+    lua_getfield(L, -1, name);
+    if (lua_isnil(L, -1))
+        l_fail(L, "facc has no field '%s'", name);
+    return 1;
+}
+
+/* __index of math: functions that only facc has. */
+static int l_math_index(lua_State *L)
+{
+    if (lua_type(L, 2) == LUA_TSTRING &&
+        strcmp(lua_tostring(L, 2), "random") != 0) {
+        l_push_standard(L, "functions");
+        lua_getfield(L, -1, lua_tostring(L, 2));
+        return 1;
+    }
+    return 0;
+}
+
+static int l_require(lua_State *L)
+{
+    l_enter(L);
+    const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
+    if (strcmp(name, "facc") == 0) {
+        lua_pushvalue(L, lua_upvalueindex(1));
+        return 1;
+    }
+    if (strcmp(name, "facc.mods") == 0) {
+        l_push_standard(L, "mods");
+        return 1;
+    }
+    l_fail(L, "only 'facc' and 'facc.mods' can be required, not '%s'", name);
+}
+
+void l_open_sandbox(lua_State *L)
+{
+    l_open_library(L, LUA_GNAME, luaopen_base, keep_base);
+    l_open_library(L, LUA_TABLIBNAME, luaopen_table, keep_table);
+    l_open_library(L, LUA_STRLIBNAME, luaopen_string, keep_string);
+    lua_pushcfunction(L, l_string_rep);
+    lua_setfield(L, -2, "rep");
+    l_open_library(L, LUA_MATHLIBNAME, luaopen_math, keep_math);
+    l_set_index(L, lua_gettop(L), l_math_index);
+    lua_settop(L, 0);
+    l_open_values(L);
+    lua_createtable(L, 0, 64);
+    int facc = lua_gettop(L);
+    l_open_functions(L, facc);
+    l_open_tensors(L, facc);
+    l_open_scopes(L, facc);
+    l_open_attention(L, facc);
+    l_set_index(L, facc, l_facc_index);
+    lua_pushvalue(L, facc);
+    lua_pushcclosure(L, l_require, 1);
+    lua_setglobal(L, "require");
+    lua_settop(L, 0);
+}

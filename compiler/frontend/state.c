@@ -1,0 +1,381 @@
+/* The Lua state of one load: our allocator, memory and instruction limits,
+ * chunks, errors, and the only lua_pcall. In: text and limits; out: a state
+ * for trace.c and concrete.c, or a filled diag. */
+#include "compiler/frontend/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/frontend/rewrite.h"
+
+enum {
+    DEFAULT_MEMORY_MIB = 64,
+    DEFAULT_PATHS = 4096,
+    DEFAULT_COMPARISONS = 512,
+    HOOK_EVERY = 10000 /* VM instructions */
+};
+static const long long default_instructions = 200000000;
+
+/* --- memory ----------------------------------------------------------- */
+
+static void note_memory_line(struct trace *t)
+{
+    t->over_memory = true;
+    if (t->L)
+        t->over_line = trace_line(t->L);
+}
+
+static void *allocate(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    struct trace *t = user;
+    if (!ptr)
+        old_size = 0; /* Lua passes a type here */
+    if (!ptr && !new_size)
+        return NULL;
+    if (new_size > old_size &&
+        t->lua_bytes + (new_size - old_size) > t->lua_limit) {
+        note_memory_line(t);
+        return NULL;
+    }
+    void *p = t->alloc.fn(t->alloc.user, ptr, old_size, new_size);
+    if (!p && new_size) {
+        if (new_size > old_size)
+            return NULL;
+        p = ptr; /* Lua takes it that shrinking succeeds */
+    }
+    t->lua_bytes = t->lua_bytes - old_size + new_size;
+    return p;
+}
+
+/* --- errors ----------------------------------------------------------- */
+
+static bool is_user_frame(const struct trace *t, const lua_Debug *ar)
+{
+    return ar->currentline > 0 && strcmp(ar->source, t->chunk) == 0;
+}
+
+int trace_line(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (is_user_frame(t, &ar))
+            return ar.currentline;
+    }
+    for (const struct exploration *s = t->scope; s; s = s->up)
+        if (s->line)
+            return s->line;
+    return t->attention_line;
+}
+
+void l_fail(lua_State *L, const char *fmt, ...)
+{
+    struct trace *t = trace_of(L);
+    va_list ap;
+    va_start(ap, fmt);
+    diag_setv(t->diag, DIAG_SCRIPT, t->stage, t->name, trace_line(L), fmt, ap);
+    va_end(ap);
+    l_fail_recorded(L);
+}
+
+void l_fail_recorded(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    if (!diag_failed(t->diag))
+        diag_nomem(t->diag, t->stage);
+    lua_pushnil(L);
+    lua_error(L);
+    __builtin_unreachable();
+}
+
+void *l_alloc(lua_State *L, size_t size)
+{
+    void *p = arena_alloc(trace_of(L)->graph->arena, size);
+    if (!p)
+        l_fail_recorded(L);
+    return p;
+}
+
+struct trace *l_enter(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    if (t->pending_line) {
+        int line = t->pending_line;
+        t->pending_line = 0;
+        l_fail(L,
+               "a plain Lua table is indexed with a traced value (line %d); "
+               "use facc.tensor for data, or facc.where",
+               line);
+    }
+    t->graph->line = (uint32_t)trace_line(L);
+    return t;
+}
+
+/* Text being composed without Lua's memory. */
+struct text {
+    char *at;
+    size_t left;
+};
+
+static void text_add(struct text *x, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void text_add(struct text *x, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(x->at, x->left, fmt, ap);
+    va_end(ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (used >= x->left)
+        used = x->left ? x->left - 1 : 0;
+    x->at += used;
+    x->left -= used;
+}
+
+/* Own text instead of luaL_traceback: it needs no memory and does not change
+ * with Lua's patch release. */
+static void add_traceback(lua_State *L, struct text *x)
+{
+    enum { MOST = 12 };
+    struct trace *t = trace_of(L);
+    lua_Debug ar;
+    int shown = 0;
+    for (int level = 1; shown < MOST && lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sln", &ar);
+        if (ar.currentline <= 0)
+            continue;
+        text_add(x, "%s\n\t%s:%d: in ", shown++ ? "" : "\nstack traceback:",
+                 ar.source + (*ar.source == '@' || *ar.source == '='),
+                 ar.currentline);
+        if (strcmp(ar.what, "main") == 0)
+            text_add(x, "main chunk");
+        else if (*ar.namewhat && strcmp(ar.namewhat, "metamethod") != 0)
+            text_add(x, "function '%s'", ar.name);
+        else if (t->mod)
+            text_add(x, "%s", t->mod);
+        else
+            text_add(x, "function <line %d>", ar.linedefined);
+    }
+}
+
+/* Where Lua's own message says that it happened: "short_src:line: ". */
+static const char *strip_position(lua_State *L, const char *message,
+                                  lua_Debug *frame)
+{
+    for (int level = 1; lua_getstack(L, level, frame); level++) {
+        char prefix[LUA_IDSIZE + 16];
+        lua_getinfo(L, "Sl", frame);
+        if (frame->currentline <= 0)
+            continue;
+        int n = snprintf(prefix, sizeof prefix, "%s:%d: ", frame->short_src,
+                         frame->currentline);
+        if (n > 0 && strncmp(message, prefix, (size_t)n) == 0)
+            return message + n;
+    }
+    frame->currentline = 0;
+    return message;
+}
+
+/* Turns Lua's error into the diag; runs where the error happened. */
+static int l_message(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    if (diag_failed(t->diag))
+        return 1;
+    char buffer[sizeof t->diag->message];
+    struct text x = {buffer, sizeof buffer};
+    int line = trace_line(L);
+    buffer[0] = '\0';
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        lua_Debug frame;
+        const char *whole = lua_tostring(L, 1);
+        const char *text = strip_position(L, whole, &frame);
+        if (frame.currentline > 0 && is_user_frame(t, &frame))
+            line = frame.currentline;
+        else if (frame.currentline > 0)
+            text = whole; /* inside the standard mods: keep the place */
+        text_add(&x, "%s", text);
+    } else {
+        text_add(&x, "the error object is a %s value", luaL_typename(L, 1));
+    }
+    add_traceback(L, &x);
+    diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, line, "%s", buffer);
+    return 1;
+}
+
+bool state_call(struct trace *t, lua_CFunction f, void *argument)
+{
+    lua_State *L = t->L;
+    lua_settop(L, 0);
+    lua_pushcfunction(L, l_message);
+    lua_pushcfunction(L, f);
+    lua_pushlightuserdata(L, argument);
+    int status = lua_pcall(L, 1, 0, 1);
+    if (status == LUA_OK)
+        return true;
+    if (status == LUA_ERRMEM && !t->over_memory)
+        return diag_nomem(t->diag, t->stage);
+    if (status == LUA_ERRMEM)
+        return diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, t->over_line,
+                        "the script needs more than %zu MiB of memory",
+                        t->lua_limit >> 20);
+    return diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, 0,
+                    "the stack overflowed while an error was handled");
+}
+
+static void hook_instructions(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    struct trace *t = trace_of(L);
+    t->instructions += HOOK_EVERY;
+    if (t->instructions >= t->max_instructions)
+        l_fail(L,
+               "the script runs for more than %lld VM instructions: does a "
+               "loop never end?",
+               t->max_instructions);
+}
+
+/* --- chunks ----------------------------------------------------------- */
+
+/* Lua's syntax error, "short_src:line: text", into the diag. */
+static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
+{
+    struct trace *t = trace_of(L);
+    const char *message = lua_tostring(L, -1);
+    bool user = strcmp(chunk, t->chunk) == 0;
+    int line = t->attention_line;
+    if (!message)
+        l_fail_recorded(L);
+    for (const char *p = strchr(message, ':'); user && p;
+         p = strchr(p + 1, ':')) {
+        char *end;
+        long n = strtol(p + 1, &end, 10);
+        if (end > p + 1 && end[0] == ':' && end[1] == ' ') {
+            line = (int)n;
+            message = end + 2;
+            break;
+        }
+    }
+    diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, line, "%s", message);
+    l_fail_recorded(L);
+}
+
+/* A first line that starts with '#' is for the shell; a byte order mark is
+ * for nobody. Lines keep their numbers. */
+static void skip_preamble(const char **text, size_t *size)
+{
+    size_t i = 0;
+    if (*size >= 3 && memcmp(*text, "\xef\xbb\xbf", 3) == 0)
+        i = 3;
+    if (i < *size && (*text)[i] == '#')
+        while (i < *size && (*text)[i] != '\n')
+            i++;
+    *text += i;
+    *size -= i;
+}
+
+static void l_compile(lua_State *L, const char *text, size_t size,
+                      const char *chunk)
+{
+    int status = luaL_loadbufferx(L, text, size, chunk, "t");
+    if (status == LUA_ERRSYNTAX)
+        l_syntax_error(L, chunk);
+    if (status != LUA_OK) /* memory: on, to state_call */
+        lua_error(L);
+}
+
+void l_load_chunk(lua_State *L, const char *text, size_t size,
+                  const char *chunk)
+{
+    struct trace *t = trace_of(L);
+    skip_preamble(&text, &size);
+    l_compile(L, text, size, chunk);
+    lua_pop(L, 1);
+    struct rewritten r = rewrite_source(t->graph->arena, text, size);
+    if (!r.text)
+        l_fail_recorded(L);
+    if (r.reserved_line) {
+        diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, r.reserved_line,
+                 "the names __eq, __ne and __k are reserved");
+        l_fail_recorded(L);
+    }
+    l_compile(L, r.text, r.size, chunk);
+}
+
+void l_run_chunk(lua_State *L)
+{
+    l_push_sentinels(L);
+    lua_call(L, 3, 1);
+}
+
+struct attention *l_run_file(lua_State *L, const char *text, size_t size)
+{
+    struct trace *t = trace_of(L);
+    l_load_chunk(L, text, size, t->chunk);
+    l_run_chunk(L);
+    l_enter(L);
+    struct attention *a = object_at(L, -1, OBJECT_ATTENTION);
+    if (!a) {
+        t->attention_line = t->n_lines - 1;
+        l_fail(L, "the file must return facc.attention{...}, but it returns %s",
+               lua_isnil(L, -1) ? "nothing" : kind_name(L, -1));
+    }
+    return a;
+}
+
+/* --- open and close ---------------------------------------------------- */
+
+static int l_open(lua_State *L)
+{
+    l_open_sandbox(L);
+    return 0;
+}
+
+static bool fill(struct trace *t, const struct alloc *a, const char *name,
+                 const char *text, size_t size,
+                 const struct compile_limits *limits)
+{
+    struct compile_limits none = {0};
+    const struct compile_limits *l = limits ? limits : &none;
+    struct arena *arena = t->graph->arena;
+    t->alloc = *a;
+    t->name = arena_strdup(arena, name);
+    t->chunk = arena_printf(arena, "@%s", name);
+    t->stage = "load";
+    t->lua_limit =
+        l->lua_memory ? l->lua_memory : (size_t)DEFAULT_MEMORY_MIB << 20;
+    t->max_instructions =
+        l->instructions ? l->instructions : default_instructions;
+    t->max_paths = l->max_paths ? l->max_paths : DEFAULT_PATHS;
+    t->max_comparisons =
+        l->max_comparisons ? l->max_comparisons : DEFAULT_COMPARISONS;
+    t->n_lines = 2; /* from line 0 on */
+    for (size_t i = 0; i < size; i++)
+        t->n_lines += text[i] == '\n' && i + 1 < size;
+    t->forks = arena_alloc(arena, sizeof *t->forks * (size_t)t->n_lines);
+    t->seen = arena_alloc(arena, sizeof *t->seen * SEEN_CAPACITY);
+    return t->name && t->chunk && t->forks && t->seen;
+}
+
+bool state_open(struct trace *t, const struct alloc *a, const char *name,
+                const char *text, size_t size,
+                const struct compile_limits *limits)
+{
+    if (!fill(t, a, name, text, size, limits))
+        return diag_nomem(t->diag, "load");
+    t->L = lua_newstate(allocate, t);
+    if (!t->L)
+        return diag_nomem(t->diag, "load");
+    memcpy(lua_getextraspace(t->L), &t, sizeof(struct trace *));
+    lua_sethook(t->L, hook_instructions, LUA_MASKCOUNT, HOOK_EVERY);
+    return state_call(t, l_open, NULL);
+}
+
+void state_close(struct trace *t)
+{
+    if (t->L)
+        lua_close(t->L);
+    t->L = NULL;
+}

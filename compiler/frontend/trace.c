@@ -1,0 +1,132 @@
+/* The front end's entry: runs the user's file, traces its two mods, and fills
+ * the graph's roots. In: Lua text; out: ir_graph and ir_roots. Called by
+ * compile.c. */
+#include "compiler/frontend/frontend.h"
+
+#include "compiler/frontend/trace.h"
+
+struct job { /* of the protected call */
+    struct trace *t;
+    const char *text;
+    size_t size;
+    struct ir_roots *roots;
+    int *score_paths, *mask_paths;
+};
+
+static void l_push_arguments(lua_State *L, bool score)
+{
+    struct ir_graph *g = trace_of(L)->graph;
+    if (score)
+        l_push_value(L, ir_score(g));
+    for (int v = IR_VAR_B; v <= IR_VAR_KV; v++)
+        l_push_value(L, ir_var(g, (enum ir_var)v));
+}
+
+/* Traces the function on top twice, with the outcomes of new decisions in
+ * opposite orders: state that a run leaves for the next one, and that the
+ * fingerprint misses, makes the results differ. */
+static struct merged l_trace_mod(lua_State *L, bool score)
+{
+    struct trace *t = trace_of(L);
+    int fn = lua_gettop(L);
+    struct merged m[2];
+    t->mod = score ? "score_mod" : "mask_mod";
+    l_push_arguments(L, score);
+    int n_args = lua_gettop(L) - fn;
+    for (int order = 0; order < 2; order++) {
+        t->first_outcome = order == 0;
+        t->lint = order == 0;
+        t->runs = 0;
+        for (int i = 0; i < t->n_lines; i++)
+            t->forks[i] = 0;
+        m[order] = l_explore(L, fn, fn + 1, n_args,
+                             score ? RESULT_SCORE : RESULT_MASK);
+    }
+    if (m[0].value != m[1].value || m[0].keep != m[1].keep)
+        l_fail(L,
+               "%s is not a pure function: traced in another order of its "
+               "comparisons it gives another result",
+               t->mod);
+    t->mod = NULL;
+    t->lint = false;
+    lua_settop(L, fn);
+    return m[0];
+}
+
+/* A bool tensor of rank 0 in a condition is no comparison: Lua takes it for
+ * true without asking. Read nowhere, it was most likely used so. */
+static void l_check_flags(lua_State *L)
+{
+    struct ir_graph *g = trace_of(L)->graph;
+    for (int k = 0; k < g->n_tensors; k++) {
+        const struct ir_tensor *decl = &g->tensors[k];
+        bool read = decl->rank > 0 || decl->dtype != DTYPE_BOOL;
+        for (uint32_t i = 1; i < g->n_nodes && !read; i++)
+            read = g->nodes[i].op == IR_LOAD_B && g->nodes[i].i == k;
+        if (read)
+            continue;
+        diag_set(trace_of(L)->diag, DIAG_SCRIPT, "trace", g->file, decl->line,
+                 "tensor '%s' is never read; a bool tensor of rank 0 is read "
+                 "by calling it: if %s() then",
+                 decl->name, decl->name);
+        l_fail_recorded(L);
+    }
+}
+
+static int l_load(lua_State *L)
+{
+    struct job *j = lua_touserdata(L, 1);
+    struct ir_graph *g = j->t->graph;
+    lua_settop(L, 0);
+    struct attention *a = l_run_file(L, j->text, j->size);
+    int attention = lua_gettop(L);
+    struct merged score = {ir_score(g), ir_const_b(g, true), 1};
+    struct merged mask = {ir_const_b(g, true), IR_NONE, 1};
+    j->t->stage = "trace";
+    if (a->has_score) {
+        lua_getiuservalue(L, attention, 1);
+        score = l_trace_mod(L, true);
+    }
+    if (a->has_mask) {
+        lua_getiuservalue(L, attention, 2);
+        mask = l_trace_mod(L, false);
+    }
+    l_check_flags(L);
+    j->roots->score = score.value;
+    j->roots->keep = ir_and2(g, score.keep, mask.value);
+    if (g->failed || j->roots->keep == IR_NONE || score.value == IR_NONE)
+        l_fail_recorded(L);
+    *j->score_paths = score.paths;
+    *j->mask_paths = mask.paths;
+    return 0;
+}
+
+/* The lint: a computed value that nothing used, or "". NULL: no memory. */
+static const char *warning_of(const struct trace *t)
+{
+    for (uint32_t r = 1; r < t->lint_cap; r++)
+        if (t->born[r] && !t->used[r])
+            return arena_printf(
+                t->graph->arena,
+                "line %u: a computed value is never used (every number "
+                "counts as true in Lua, 0 too)",
+                (unsigned)t->born[r]);
+    return "";
+}
+
+bool frontend_load(struct ir_graph *g, const struct alloc *a, const char *name,
+                   const char *text, size_t size,
+                   const struct compile_limits *limits, struct ir_roots *roots,
+                   int *score_paths, int *mask_paths, const char **warning)
+{
+    struct trace t = {.graph = g, .diag = g->diag};
+    struct job j = {&t, text, size, roots, score_paths, mask_paths};
+    bool ok = state_open(&t, a, name, text, size, limits) &&
+              state_call(&t, l_load, &j);
+    if (ok) {
+        *warning = warning_of(&t);
+        ok = *warning || diag_nomem(g->diag, "trace");
+    }
+    state_close(&t);
+    return ok;
+}
