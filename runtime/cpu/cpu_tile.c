@@ -1,0 +1,320 @@
+/* Online softmax over one block of query rows, KV tile by KV tile in rising
+ * order, exactly as the kernels do it. In: the call's tensors and the
+ * program's plan. Out: rows of O and LSE. Called by cpu_attention.c's
+ * threads. */
+#include "runtime/cpu/cpu_tile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cpu/cpu_convert.h"
+
+enum { M = CPU_TILE_M, N = CPU_TILE_N, GROUP = 16 };
+
+struct cpu_scratch {
+    struct eval_state *eval; /* NULL: no mods */
+    void *q;                 /* [M][D] */
+    void *s;                 /* [M][N] scores, then probabilities */
+    void *o;                 /* [M][dv_pad] not yet divided by l */
+    void *k;                 /* [D][N] packed */
+    void *v;                 /* [N][dv_pad] packed */
+    float *rows;             /* [GROUP][max(D, Dv)] */
+    double *out;             /* [Dv] */
+    uint8_t *keep;           /* [N] */
+    uint8_t *dead;           /* [M][N] masked cells; special V tiles only */
+    double m[M], l[M];       /* running maximum, sum */
+    int dv_pad;              /* Dv up to whole vectors */
+};
+
+/* --- memory ------------------------------------------------------------- */
+
+static void *carve(char *base, size_t *used, size_t n, size_t size)
+{
+    void *p = base != NULL ? base + *used : NULL;
+    *used += (n * size + 63) & ~(size_t)63;
+    return p;
+}
+
+static size_t lay_out(struct cpu_scratch *s, const struct cpu_call *call,
+                      char *base)
+{
+    size_t size = call->kernels->size, used = 0;
+    size_t d = (size_t)call->size.D, dv = (size_t)s->dv_pad;
+    s->q = carve(base, &used, M * d, size);
+    s->s = carve(base, &used, M * N, size);
+    s->o = carve(base, &used, M * dv, size);
+    s->k = carve(base, &used, N * d, size);
+    s->v = carve(base, &used, N * dv, size);
+    s->rows = carve(base, &used, GROUP * (d > dv ? d : dv), sizeof(float));
+    s->out = carve(base, &used, dv, sizeof(double));
+    s->keep = carve(base, &used, N, 1);
+    s->dead = carve(base, &used, M * N, 1);
+    return used;
+}
+
+struct cpu_scratch *cpu_scratch_new(const struct cpu_call *call)
+{
+    int w = call->kernels->width;
+    struct cpu_scratch head = {.dv_pad = (call->size.Dv + w - 1) / w * w};
+    size_t own = (sizeof head + 63) & ~(size_t)63;
+    size_t size = own + lay_out(&head, call, NULL);
+    char *block = aligned_alloc(64, size);
+    if (block == NULL)
+        return NULL;
+    lay_out(&head, call, block + own);
+    if (eval_plan_has_score(call->plan) || eval_plan_has_mask(call->plan)) {
+        head.eval = eval_state_new(call->plan, call->f64 ? EVAL_F64 : EVAL_F32,
+                                   N, &call->env);
+        if (head.eval == NULL) {
+            free(block);
+            return NULL;
+        }
+    }
+    struct cpu_scratch *s = (void *)block;
+    *s = head;
+    return s;
+}
+
+void cpu_scratch_free(struct cpu_scratch *s)
+{
+    if (s == NULL)
+        return;
+    eval_state_free(s->eval);
+    free(s);
+}
+
+/* --- operands ----------------------------------------------------------- */
+
+static char *at(const facc_tensor *t, int64_t b, int64_t h, int64_t row)
+{
+    int64_t e = b * t->stride[0] + h * t->stride[1] + row * t->stride[2];
+    return (char *)t->data + e * (int64_t)facc_dtype_size(t->dtype);
+}
+
+static char *row_of(const struct cpu_call *call, void *matrix, int row, int ld)
+{
+    return (char *)matrix + (size_t)row * (size_t)ld * call->kernels->size;
+}
+
+static void load_q(const struct cpu_call *call, struct cpu_scratch *s, int b,
+                   int h, int q0, int rows)
+{
+    const facc_tensor *q = &call->args->q;
+    int dim = call->size.D;
+    for (int i = 0; i < rows; i++) {
+        cpu_load_row(s->rows, (enum dtype)q->dtype, at(q, b, h, q0 + i),
+                     q->stride[3], dim);
+        call->kernels->widen(row_of(call, s->q, i, dim), s->rows, dim);
+    }
+}
+
+/* K rows as columns; beyond n up to a multiple of 32 they are 0. */
+static void load_k(const struct cpu_call *call, struct cpu_scratch *s, int b,
+                   int hkv, int kv0, int n)
+{
+    const facc_tensor *k = &call->args->k;
+    int dim = call->size.D;
+    for (int c = 0; c < n || c % 32 != 0; c += GROUP) {
+        for (int i = 0; i < GROUP; i++) {
+            float *row = s->rows + (size_t)i * (size_t)dim;
+            if (c + i < n)
+                cpu_load_row(row, (enum dtype)k->dtype,
+                             at(k, b, hkv, kv0 + c + i), k->stride[3], dim);
+            else
+                memset(row, 0, (size_t)dim * sizeof *row);
+        }
+        call->kernels->pack_columns(s->k, dim, c, s->rows);
+    }
+}
+
+static void load_v_row(const struct cpu_call *call, struct cpu_scratch *s,
+                       int b, int hkv, int row)
+{
+    const facc_tensor *v = &call->args->v;
+    cpu_load_row(s->rows, (enum dtype)v->dtype, at(v, b, hkv, row),
+                 v->stride[3], call->size.Dv);
+}
+
+/* True when some value is infinite or NaN. */
+static bool load_v(const struct cpu_call *call, struct cpu_scratch *s, int b,
+                   int hkv, int kv0, int n)
+{
+    bool special = false;
+    for (int i = 0; i < n; i++) {
+        load_v_row(call, s, b, hkv, kv0 + i);
+        special |= call->kernels->pack_row(s->v, n, s->dv_pad, i, call->size.Dv,
+                                           s->rows);
+    }
+    return special;
+}
+
+/* --- one KV tile -------------------------------------------------------- */
+
+/* A tile of the loop below. */
+struct tile {
+    int b, h, hkv, q0, rows; /* query rows */
+    int kv0, n;              /* columns */
+    int n_pad;               /* columns up to whole vectors */
+    bool eval, mask;         /* mods to run; some cells may be masked */
+};
+
+/* Scores of the tile through the mods; masked cells are -inf. */
+static bool score_rows(const struct cpu_call *call, struct cpu_scratch *s,
+                       const struct tile *t, struct diag *d)
+{
+    const struct cpu_kernels *k = call->kernels;
+    if (t->eval && !eval_tile(s->eval, t->b, t->h, t->kv0, t->n, d))
+        return false;
+    for (int i = 0; i < t->rows; i++) {
+        void *row = row_of(call, s->s, i, N);
+        if (t->eval &&
+            !eval_row(s->eval, t->q0 + i, row, t->mask ? s->keep : NULL, d))
+            return false;
+        if (t->mask)
+            k->mask(t->n, row, s->keep);
+        for (int j = t->n; j < t->n_pad; j++) {
+            if (call->f64)
+                ((double *)row)[j] = -INFINITY;
+            else
+                ((float *)row)[j] = -INFINITY;
+        }
+    }
+    return true;
+}
+
+/* Scores become probabilities against the new running maximum; O and l move
+ * to it. */
+static void softmax_rows(const struct cpu_call *call, struct cpu_scratch *s,
+                         const struct tile *t)
+{
+    const struct cpu_kernels *k = call->kernels;
+    for (int i = 0; i < t->rows; i++) {
+        void *row = row_of(call, s->s, i, N);
+        double top = k->row_max(t->n_pad, row), old = s->m[i];
+        top = top > old ? top : old;
+        /* nothing kept so far: every exp(-inf - 0) is 0 */
+        double shift = top > -INFINITY ? top : 0;
+        double sum = k->row_exp(t->n_pad, row, shift);
+        if (old != shift) {
+            double alpha = exp(old - shift);
+            if (!call->f64)
+                alpha = (double)(float)alpha; /* l as O sees it */
+            s->l[i] *= alpha;
+            k->scale_row(s->dv_pad, row_of(call, s->o, i, s->dv_pad), alpha);
+        }
+        s->l[i] += sum;
+        s->m[i] = top;
+    }
+}
+
+static void note_dead(const struct cpu_call *call, struct cpu_scratch *s,
+                      const struct tile *t)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->n; j++) {
+            const char *x = row_of(call, s->s, i, N);
+            double v = call->f64 ? ((const double *)(const void *)x)[j]
+                                 : (double)((const float *)(const void *)x)[j];
+            s->dead[i * N + j] = v == -INFINITY;
+        }
+}
+
+/* P V where V holds infinities or NaN: cells that are masked must not turn
+ * 0 * NaN into NaN. */
+static void add_special(const struct cpu_call *call, struct cpu_scratch *s,
+                        const struct tile *t)
+{
+    for (int j = 0; j < t->n; j++) {
+        load_v_row(call, s, t->b, t->hkv, t->kv0 + j);
+        for (int i = 0; i < t->rows; i++)
+            if (!s->dead[i * N + j])
+                call->kernels->add_row(
+                    call->size.Dv, row_of(call, s->o, i, s->dv_pad),
+                    row_of(call, s->s, i, N) + (size_t)j * call->kernels->size,
+                    s->rows);
+    }
+}
+
+static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
+                     const struct tile *t, struct diag *d)
+{
+    const struct cpu_kernels *k = call->kernels;
+    int dim = call->size.D, n32 = (t->n + 31) / 32 * 32;
+    load_k(call, s, t->b, t->hkv, t->kv0, t->n);
+    k->gemm(false, call->scale, t->rows, n32, dim, s->q, (size_t)dim, s->k,
+            s->s, N);
+    if (!score_rows(call, s, t, d))
+        return false;
+    bool special = load_v(call, s, t->b, t->hkv, t->kv0, t->n);
+    if (special)
+        note_dead(call, s, t);
+    softmax_rows(call, s, t);
+    if (special)
+        add_special(call, s, t);
+    else
+        k->gemm(true, 1, t->rows, s->dv_pad, t->n, s->s, N, s->v, s->o,
+                (size_t)s->dv_pad);
+    return true;
+}
+
+/* --- one block of rows -------------------------------------------------- */
+
+static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
+                      const struct tile *t, int i, bool used)
+{
+    const facc_tensor *o = &call->args->o, *lse = &call->args->lse;
+    const void *row = row_of(call, s->o, i, s->dv_pad);
+    double l = used ? s->l[i] : 0; /* 0: nothing to attend to */
+    for (int c = 0; c < call->size.Dv; c++) {
+        double x = call->f64 ? ((const double *)row)[c]
+                             : (double)((const float *)row)[c];
+        s->out[c] = l == 0 ? 0 : x / l;
+    }
+    cpu_store_row((enum dtype)o->dtype, at(o, t->b, t->h, t->q0 + i),
+                  o->stride[3], call->size.Dv, s->out);
+    if (lse->data != NULL)
+        dtype_store((enum dtype)lse->dtype, at(lse, t->b, t->h, t->q0 + i),
+                    l == 0 ? -INFINITY : s->m[i] + log(l));
+}
+
+static int used_length(const int32_t *used, int b, int full)
+{
+    return used != NULL ? used[b] : full;
+}
+
+bool cpu_tile_run(const struct cpu_call *call, struct cpu_scratch *s, int b,
+                  int h, int q0, struct diag *d)
+{
+    int end = call->size.Sq - q0 < M ? call->size.Sq - q0 : M;
+    int used = used_length(call->args->seqused_q, b, call->size.Sq) - q0;
+    int kv = used_length(call->args->seqused_kv, b, call->size.Skv);
+    struct tile t = {.b = b, .h = h, .q0 = q0};
+    struct eval_range r = {0, kv, 0, kv};
+    t.hkv = h / (call->size.H / call->size.Hkv);
+    t.rows = used < 0 ? 0 : used < end ? used : end;
+    for (int i = 0; i < t.rows; i++) {
+        s->m[i] = -INFINITY;
+        s->l[i] = 0;
+    }
+    memset(s->o, 0, (size_t)t.rows * (size_t)s->dv_pad * call->kernels->size);
+    load_q(call, s, b, h, q0, t.rows);
+    if (t.rows == 0)
+        r.hi = 0;
+    else if (s->eval != NULL)
+        eval_kv_range(s->eval, b, h, q0, q0 + t.rows, kv, &r);
+    int w = call->kernels->width;
+    /* tiles begin at multiples of N whatever the range: same bits */
+    for (int64_t kv0 = r.lo / N * N; kv0 < r.hi; kv0 += N) {
+        t.kv0 = (int)kv0;
+        t.n = kv - t.kv0 < N ? kv - t.kv0 : N;
+        t.n_pad = (t.n + w - 1) / w * w;
+        t.mask = kv0 < r.full_lo || kv0 + t.n > r.full_hi;
+        t.eval = s->eval != NULL && (t.mask || eval_plan_has_score(call->plan));
+        if (!run_tile(call, s, &t, d))
+            return false;
+    }
+    for (int i = 0; i < end; i++)
+        store_row(call, s, &t, i, i < t.rows);
+    return true;
+}
