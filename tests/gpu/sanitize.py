@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""compute-sanitizer over a small set of launches: memcheck and synccheck must
+be clean, racecheck may report only what racecheck_accepted.txt lists.
+
+Needs a GPU, compute-sanitizer, NumPy and libfacc.so; says SKIPPED without. No
+PyTorch: its allocator hands out parts of large blocks, and a write outside a
+tensor would look allowed. Here every tensor is an allocation of its own.
+
+    python3 tests/gpu/sanitize.py [--tools memcheck,racecheck]
+    python3 tests/gpu/sanitize.py --child       (the launches alone)
+"""
+import argparse
+import ctypes as c
+import glob
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+
+
+# ---- the launches -----------------------------------------------------------
+
+class Name(str):
+    """What the layer below asks of a NumPy dtype."""
+    isnative = True
+
+
+class DeviceArray:
+    """A device allocation that looks like a NumPy array to facc's Arguments."""
+
+    def __init__(self, gpu, host, dtype):
+        self.gpu, self.host, self.dtype = gpu, host, Name(dtype)
+        self.shape, self.ndim = host.shape, host.ndim
+        self.strides, self.itemsize = host.strides, host.itemsize
+        self.pointer = gpu.upload(host)
+        self.__array_interface__ = {"data": (self.pointer or 0, False)}
+
+
+class Gpu:
+    def __init__(self):
+        import facc
+        from facc import _core
+        self.facc, self.core, self.lib = facc, _core, _core._lib
+        self.context = facc.default_context()
+        for name in ("alloc", "free", "upload", "download", "synchronize"):
+            getattr(self.lib, "facc_device_" + name).restype = c.c_int32
+
+    def check(self, name, *arguments):
+        error = self.core.new_error()
+        self.core.check(getattr(self.lib, "facc_device_" + name)(*arguments, c.byref(error)), error)
+
+    def upload(self, host):
+        if host.nbytes == 0:
+            return None
+        pointer, handle = c.c_void_p(), c.c_void_p(self.context.handle.value)
+        self.check("alloc", c.byref(pointer), handle, 0, c.c_size_t(host.nbytes))
+        self.check("upload", handle, 0, pointer, c.c_void_p(host.ctypes.data), c.c_size_t(host.nbytes))
+        return pointer.value
+
+    def download(self, array):
+        if array.host.nbytes:
+            self.check("download", c.c_void_p(self.context.handle.value), 0,
+                       c.c_void_p(array.host.ctypes.data), c.c_void_p(array.pointer),
+                       c.c_size_t(array.host.nbytes))
+        return array.host
+
+    def free(self, arrays):
+        for a in arrays:
+            self.lib.facc_device_free(c.c_void_p(self.context.handle.value), 0, c.c_void_p(a.pointer))
+
+
+def to_bits(x, dtype):
+    import numpy as np
+    if dtype == "f16":
+        return x.astype(np.float16)
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def from_bits(x, dtype):
+    import numpy as np
+    if dtype == "f16":
+        return x.view(np.float16).astype(np.float32)
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used):
+    """One launch, compared with the f64 oracle."""
+    import numpy as np
+    rng = np.random.default_rng(1)
+    array = {"f16": "float16", "bf16": "bfloat16"}[dtype]
+    host = [to_bits(rng.standard_normal(s), dtype)
+            for s in ((B, H, Sq, D), (B, Hkv, Skv, D), (B, Hkv, Skv, Dv))]
+    made = []
+
+    def device(x, dtype_name):
+        made.append(DeviceArray(gpu, np.ascontiguousarray(x), dtype_name))
+        return made[-1]
+    q, k, v = (device(x, array) for x in host)
+    o = device(np.full((B, H, Sq, Dv), 0x7fff, np.uint16), array)
+    lse = device(np.full((B, H, Sq), np.nan, np.float32), "float32")
+    captured = {n: device(x, x.dtype.name) for n, x in tensors.items()}
+    lengths = device(np.array(used, np.int32), "int32") if used else None
+    kernel = program.kernel(dtype=dtype, head_dim=D, head_dim_v=Dv, device=0)
+    arguments = gpu.core.Arguments(program, q, k, v, o, lse, captured, params, seqused_kv=lengths)
+    kernel.load(0)
+    size, align, error = c.c_size_t(), c.c_size_t(), gpu.core.new_error()
+    gpu.core.check(gpu.lib.facc_workspace_size(kernel.handle, c.byref(arguments.a), c.byref(size),
+                                               c.byref(align)), error)
+    if size.value:
+        workspace = device(np.zeros(size.value, np.uint8), "uint8")
+        arguments.a.workspace, arguments.a.workspace_size = workspace.pointer, size.value
+    gpu.core.check(gpu.lib.facc_kernel_launch(kernel.handle, c.byref(arguments.a), None,
+                                              c.byref(error)), error)
+    gpu.check("synchronize", c.c_void_p(gpu.context.handle.value), 0)
+    got, got_lse = from_bits(gpu.download(o), dtype), gpu.download(lse)
+    want, want_lse = gpu.facc.oracle(
+        *(from_bits(x, dtype) for x in host), program=program, tensors=tensors, params=params,
+        seqused_kv=np.array(used, np.int32) if used else None)
+    gpu.free(made)
+    with np.errstate(invalid="ignore"):
+        lse_bad = np.abs(got_lse - want_lse) > 2e-4 * np.maximum(1, np.abs(want_lse))
+    if not np.abs(got - want).max(initial=0) < 0.05 or lse_bad.any() or np.isnan(got_lse).any():
+        raise SystemExit(f"{name}: wrong result")
+    print("ran", name, flush=True)
+
+
+def child():
+    import numpy as np
+    gpu = Gpu()
+    rng = np.random.default_rng(2)
+    slopes = np.float32([2.0 ** (-8 * (h + 1) / 6) for h in range(6)])
+    ids = np.sort(rng.integers(0, 4, (2, 200)).astype(np.int32), axis=1)
+    bias = rng.standard_normal((6, 257)).astype(np.float32)
+
+    def example(name):
+        return gpu.facc.find_program(program=ROOT / "examples" / f"{name}.lua")
+    plain, causal = gpu.facc.find_program(), gpu.facc.find_program(mask_mod="q >= kv")
+    for dtype in ("f16", "bf16"):
+        for program, what in ((plain, "plain"), (causal, "causal")):
+            for shape in ((1, 1, 1, 1, 1, 64, 64), (2, 6, 2, 37, 129, 64, 64), (1, 4, 4, 257, 255, 128, 128),
+                          (1, 2, 1, 129, 65, 256, 256), (1, 2, 1, 70, 130, 40, 72), (1, 2, 2, 129, 0, 64, 64)):
+                launch(gpu, f"{what} {dtype} {shape}", program, *shape, dtype, {}, {}, None)
+    square = (2, 6, 2, 200, 200, 64, 64)
+    launch(gpu, "used lengths", causal, *square, "bf16", {}, {}, (0, 77))
+    launch(gpu, "alibi_window", example("alibi_window"), *square, "bf16", {"slopes": slopes}, {"window": 50}, None)
+    launch(gpu, "softcap", example("softcap_fast"), *square, "f16", {}, {}, None)
+    launch(gpu, "document_causal", example("document_causal"), *square, "bf16", {"ids": ids}, {}, None)
+    launch(gpu, "relative_bias", example("relative_bias"), *square, "f16", {"bias": bias}, {}, None)
+    launch(gpu, "natten", example("natten"), *square, "bf16", {}, {}, None)
+    return 0
+
+
+# ---- the tools ----------------------------------------------------------------
+
+def find_sanitizer():
+    return shutil.which("compute-sanitizer") or next(
+        iter(sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"), reverse=True)), None)
+
+
+def accepted():
+    """[(pattern, reason)] of racecheck_accepted.txt."""
+    out = []
+    for n, line in enumerate((HERE / "racecheck_accepted.txt").read_text().splitlines(), 1):
+        if line and not line.startswith("#"):
+            pattern, _, reason = line.partition("\t")
+            if not reason.strip():
+                raise SystemExit(f"racecheck_accepted.txt:{n}: no reason is given")
+            out.append((re.compile(pattern), reason.strip()))
+    return out
+
+
+def reports(text):
+    """The tool's reports: each begins with '========= Error' (Warning, Race …)
+    and goes on in lines that the tool indents."""
+    found, open_report = [], None
+    for line in text.splitlines():
+        if not line.startswith("========="):
+            continue
+        body = line[len("========="):]
+        if re.match(r" (Error|Warning|Invalid|Race|Barrier|Program hit|Internal)", body) and \
+                "SUMMARY" not in body:
+            open_report = [body.strip()]
+            found.append(open_report)
+        elif body.startswith("     ") and open_report is not None:
+            open_report.append(body.strip())
+        else:
+            open_report = None
+    return ["\n".join(r) for r in found]
+
+
+def run_tool(sanitizer, tool):
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9"]
+    if tool == "racecheck":
+        command += ["--racecheck-report", "all"]
+    command += [sys.executable, str(HERE / "sanitize.py"), "--child"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    text = done.stdout + done.stderr
+    bad, known = [], 0
+    patterns = accepted() if tool == "racecheck" else []
+    for report in reports(text):
+        if any(p.search(report) for p, _ in patterns):
+            known += 1
+        else:
+            bad.append(report)
+    launches = len(re.findall(r"^ran ", text, re.M))
+    complete = launches > 0 and done.returncode in (0, 9)
+    # Exit code 9 without a report that we could read is a failure as well.
+    ok = complete and not bad and (done.returncode == 0 or known > 0)
+    print(f"{tool}: {launches} launches, {len(bad)} findings, {known} accepted: "
+          f"{'ok' if ok else 'FAILED'}", flush=True)
+    if not ok:
+        print("\n\n".join(bad[:10]) or text[-4000:])
+    return ok
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--tools", default="memcheck,racecheck,synccheck")
+    p.add_argument("--child", action="store_true")
+    p.add_argument("--required", action="store_true", help="fail where it cannot run")
+    args = p.parse_args()
+    if args.child:
+        return child()
+
+    def skip(reason):
+        print(f"SKIPPED: sanitizer tests: {reason}")
+        return 1 if args.required else 0
+    sanitizer = find_sanitizer()
+    if not sanitizer:
+        return skip("compute-sanitizer is not installed")
+    try:
+        import numpy  # noqa: F401
+        import facc
+        if facc.default_context().system()["device_count"] == 0:
+            return skip("there is no GPU")
+    except ImportError as e:
+        return skip(str(e))
+    return 0 if all([run_tool(sanitizer, t) for t in args.tools.split(",")]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
