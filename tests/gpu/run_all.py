@@ -2,7 +2,7 @@
 """GPU tests: facc's kernels against f64, PyTorch's FA2 and facc's CPU oracle.
 
 Needs a GPU, PyTorch and libfacc.so ($FACC_LIBRARY or build/release); without
-one of them it says SKIPPED and ends with 0 (--required: with 1).
+one of them it says SKIPPED and ends with 77 (--required: with 1).
 
     python3 tests/gpu/run_all.py [--groups lengths,mods] [--only TEXT]
 """
@@ -14,7 +14,7 @@ import time
 
 def skip(reason, required):
     print(f"SKIPPED: GPU tests: {reason}", flush=True)
-    return 1 if required else 0
+    return 1 if required else 77
 
 
 def main():
@@ -34,8 +34,8 @@ def main():
         import harness
     except ImportError as e:
         return skip(str(e), args.required)
-    import numeric
     import behaviour  # noqa: F401  (registers its tests)
+    import numeric
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     groups = {g for g in args.groups.split(",") if g}

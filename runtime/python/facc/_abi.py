@@ -1,6 +1,6 @@
 """The C interface: finds libfacc.so and mirrors runtime/facc.h in ctypes.
 
-Field order and types follow the header; tests/python/test_abi.py compares
+Field order and types follow the header; tests/test_abi.py compares
 every size and offset with what a C compiler says."""
 import ctypes as c
 import os
