@@ -3,7 +3,7 @@
  * to do with the outcome. */
 #include "runtime/cache_entry.h"
 
-#include <cJSON.h>
+#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -121,6 +121,37 @@ static int open_shelf(const char *dir, const char *key, bool create)
 bool entry_is_key(const char *name)
 {
     return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
+}
+
+bool entry_can_write(const char *dir, char *why, size_t size)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path) {
+        snprintf(why, size, "its path is too long");
+        return false;
+    }
+    int fd = entry_open_root(dir, false);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == EPERM) {
+        snprintf(why, size,
+                 "it belongs to somebody else or is "
+                 "world-writable");
+        return false;
+    }
+    /* The nearest parent that exists decides. */
+    while (access(path, F_OK) != 0 && errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            break;
+        slash[slash == path] = '\0';
+        if (slash == path)
+            break;
+    }
+    if (access(path, W_OK | X_OK) == 0)
+        return true;
+    snprintf(why, size, "%s", strerror(errno));
+    return false;
 }
 
 /* ---- reading --------------------------------------------------------- */

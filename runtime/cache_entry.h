@@ -46,5 +46,8 @@ void entry_sweep(const char *dir, int64_t max_age);
 bool entry_stat(const char *dir, const char *key, int64_t *bytes,
                 int64_t *last_used);
 bool entry_is_key(const char *name);
+/* Could entries be published in dir (making it if need be)? Changes nothing;
+ * why gets a reason if not. */
+bool entry_can_write(const char *dir, char *why, size_t size);
 
 #endif

@@ -1,0 +1,357 @@
+/* Is this call's facc_args whole and consistent? In: the caller's tensors and
+ * what the program declared. Out: sizes, or a diag that names the tensor, what
+ * it has and what it should have. Called by facc_kernel_check, on every
+ * launch, and by facc_cpu_attention. */
+#include "runtime/args.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where and about what a message is. */
+struct check {
+    const struct args_rules *rules;
+    struct diag *d;
+};
+
+#define FAIL(c, status, ...)                                                   \
+    diag_set((c)->d, status, (c)->rules->stage, NULL, 0, __VA_ARGS__)
+
+static const char *shape_text(const facc_tensor *t, char *buf, size_t size)
+{
+    size_t n = 0;
+    n += (size_t)snprintf(buf, size, "[");
+    for (int i = 0; i < t->rank && i < FACC_MAX_DIMS && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i ? ", " : "",
+                              (long long)t->shape[i]);
+    if (n < size)
+        snprintf(buf + n, size - n, "]");
+    return buf;
+}
+
+/* ---- one tensor ------------------------------------------------------- */
+
+static bool empty(const facc_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] == 0)
+            return true;
+    return false;
+}
+
+/* Extents are ints on every path; offsets are 64-bit, and must stay so. */
+static bool extents_fit(const struct check *c, const char *name,
+                        const facc_tensor *t, size_t size)
+{
+    double span = 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->shape[i] < 0 || t->shape[i] > INT_MAX)
+            return FAIL(c, FACC_ERR_ARGUMENT,
+                        "%s: extent %d is %lld; extents go from 0 to %d", name,
+                        i, (long long)t->shape[i], INT_MAX);
+        span += fabs((double)t->stride[i]) * (double)t->shape[i];
+    }
+    if (span * (double)size > 4e18)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "%s: its strides reach beyond a 64-bit address space",
+                    name);
+    return true;
+}
+
+static bool tensor_whole(const struct check *c, const char *name,
+                         const facc_tensor *t, int rank, const char *layout)
+{
+    size_t size = facc_dtype_size(t->dtype);
+    if (t->rank != rank)
+        return FAIL(c, FACC_ERR_ARGUMENT, "%s: rank is %d, expected %d (%s)",
+                    name, t->rank, rank, layout);
+    if (size == 0)
+        return FAIL(c, FACC_ERR_ARGUMENT, "%s: unknown dtype %d", name,
+                    (int)t->dtype);
+    if (!extents_fit(c, name, t, size))
+        return false;
+    if (empty(t))
+        return true;
+    if (!t->data)
+        return FAIL(c, FACC_ERR_ARGUMENT, "%s: data is NULL", name);
+    if ((uintptr_t)t->data % size != 0)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "%s: data is not aligned to its element (%zu bytes)", name,
+                    size);
+    return true;
+}
+
+/* Two elements of an output must not share memory through stride 0. */
+static bool writable_strides(const struct check *c, const char *name,
+                             const facc_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (t->stride[i] == 0 && t->shape[i] > 1)
+            return FAIL(c, FACC_ERR_ARGUMENT,
+                        "%s: stride %d is 0 (a broadcast): an output needs "
+                        "memory of its own",
+                        name, i);
+    return true;
+}
+
+static bool contiguous_rows(const struct check *c, const char *name,
+                            const facc_tensor *t)
+{
+    if (!c->rules->gpu || t->stride[3] == 1 || t->shape[3] <= 1)
+        return true;
+    return FAIL(c, FACC_ERR_ARGUMENT,
+                "%s: the last dimension has stride %lld, must be 1: make it "
+                "contiguous",
+                name, (long long)t->stride[3]);
+}
+
+/* want[i] < 0: any extent. */
+static bool shape_is(const struct check *c, const char *name,
+                     const facc_tensor *t, const int64_t *want,
+                     const char *layout)
+{
+    char have_text[160], want_text[160];
+    facc_tensor w = *t;
+    for (int i = 0; i < t->rank; i++) {
+        if (want[i] < 0 || t->shape[i] == want[i])
+            continue;
+        for (int k = 0; k < t->rank; k++)
+            if (want[k] >= 0)
+                w.shape[k] = want[k];
+        return FAIL(c, FACC_ERR_ARGUMENT, "%s: shape is %s, expected %s (%s)",
+                    name, shape_text(t, have_text, sizeof have_text),
+                    shape_text(&w, want_text, sizeof want_text), layout);
+    }
+    return true;
+}
+
+/* ---- q, k, v, o, lse -------------------------------------------------- */
+
+static bool is_input(facc_dtype t)
+{
+    return t == FACC_F32 || t == FACC_F16 || t == FACC_BF16 || t == FACC_E4M3 ||
+           t == FACC_E5M2;
+}
+
+static bool is_output(facc_dtype t)
+{
+    return t == FACC_F32 || t == FACC_F16 || t == FACC_BF16 || t == FACC_F64;
+}
+
+static bool dtype_fits(const struct check *c, const char *name, facc_dtype have,
+                       facc_dtype want)
+{
+    if (have == want)
+        return true;
+    return FAIL(c, FACC_ERR_ARGUMENT, "%s: dtype is %s, expected %s", name,
+                facc_dtype_name(have), facc_dtype_name(want));
+}
+
+static bool dtypes_fit(const struct check *c, const facc_args *a)
+{
+    const struct args_rules *r = c->rules;
+    facc_dtype in = r->dtype ? r->dtype : a->q.dtype;
+    if (!is_input(in))
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "q: dtype is %s; q, k and v are f32, f16, bf16, e4m3 or "
+                    "e5m2",
+                    facc_dtype_name(in));
+    if (!dtype_fits(c, "q", a->q.dtype, in) ||
+        !dtype_fits(c, "k", a->k.dtype, in) ||
+        !dtype_fits(c, "v", a->v.dtype, in))
+        return false;
+    if (r->out_dtype && !dtype_fits(c, "o", a->o.dtype, r->out_dtype))
+        return false;
+    if (!is_output(a->o.dtype))
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "o: dtype is %s; o is f32, f16, bf16 or (CPU) f64",
+                    facc_dtype_name(a->o.dtype));
+    if (a->lse.data && a->lse.dtype != FACC_F32 &&
+        (r->gpu || a->lse.dtype != FACC_F64))
+        return FAIL(c, FACC_ERR_ARGUMENT, "lse: dtype is %s, expected f32%s",
+                    facc_dtype_name(a->lse.dtype), r->gpu ? "" : " or f64");
+    return true;
+}
+
+static bool tensors_whole(const struct check *c, const facc_args *a)
+{
+    return tensor_whole(c, "q", &a->q, 4, "[B, H, Sq, D]") &&
+           tensor_whole(c, "k", &a->k, 4, "[B, Hkv, Skv, D]") &&
+           tensor_whole(c, "v", &a->v, 4, "[B, Hkv, Skv, Dv]") &&
+           tensor_whole(c, "o", &a->o, 4, "[B, H, Sq, Dv]") &&
+           (!a->lse.data || tensor_whole(c, "lse", &a->lse, 3, "[B, H, Sq]"));
+}
+
+static bool heads_fit(const struct check *c, int H, int Hkv)
+{
+    if (H == 0 || (Hkv > 0 && H % Hkv == 0))
+        return true;
+    return FAIL(c, FACC_ERR_ARGUMENT,
+                "%d query heads are no multiple of %d KV heads: each KV head "
+                "serves H / Hkv query heads",
+                H, Hkv);
+}
+
+static bool head_dims_fit(const struct check *c, const struct args_sizes *z)
+{
+    const struct args_rules *r = c->rules;
+    if (z->D < 1 || z->Dv < 1)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "head dim is %d and %d, must be at "
+                    "least 1",
+                    z->D, z->Dv);
+    if ((r->head_dim && z->D != r->head_dim) ||
+        (r->head_dim_v && z->Dv != r->head_dim_v))
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "q and v have head dims %d and %d, but the variant is for "
+                    "%d and %d: get a kernel for these",
+                    z->D, z->Dv, r->head_dim, r->head_dim_v);
+    return true;
+}
+
+static bool shapes_fit(const struct check *c, const facc_args *a,
+                       struct args_sizes *z)
+{
+    z->B = (int)a->q.shape[0];
+    z->H = (int)a->q.shape[1];
+    z->Sq = (int)a->q.shape[2];
+    z->D = (int)a->q.shape[3];
+    z->Hkv = (int)a->k.shape[1];
+    z->Skv = (int)a->k.shape[2];
+    z->Dv = (int)a->v.shape[3];
+    const int64_t k[4] = {z->B, -1, -1, z->D};
+    const int64_t v[4] = {z->B, z->Hkv, z->Skv, -1};
+    const int64_t o[4] = {z->B, z->H, z->Sq, z->Dv};
+    return shape_is(c, "k", &a->k, k, "[B, Hkv, Skv, D]") &&
+           shape_is(c, "v", &a->v, v, "[B, Hkv, Skv, Dv]") &&
+           shape_is(c, "o", &a->o, o, "[B, H, Sq, Dv]") &&
+           (!a->lse.data || shape_is(c, "lse", &a->lse, o, "[B, H, Sq]")) &&
+           heads_fit(c, z->H, z->Hkv) && head_dims_fit(c, z);
+}
+
+static bool strides_fit(const struct check *c, const facc_args *a)
+{
+    return contiguous_rows(c, "q", &a->q) && contiguous_rows(c, "k", &a->k) &&
+           contiguous_rows(c, "v", &a->v) && contiguous_rows(c, "o", &a->o) &&
+           writable_strides(c, "o", &a->o) &&
+           (!a->lse.data || writable_strides(c, "lse", &a->lse));
+}
+
+static bool scalars_fit(const struct check *c, const facc_args *a)
+{
+    if (!isfinite(a->scale) || fabs(a->scale) > 3e38)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "scale is %s: it must be finite (0 means 1/sqrt(D))",
+                    isnan(a->scale) ? "NaN" : "infinite or beyond f32");
+    if ((uintptr_t)a->seqused_q % 4 != 0 || (uintptr_t)a->seqused_kv % 4 != 0)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "seqused_q and seqused_kv must be aligned to 4 bytes");
+    return true;
+}
+
+/* ---- what the program captures ---------------------------------------- */
+
+static int64_t dim_extent(const char *name, const struct args_sizes *z)
+{
+    if (strcmp(name, "B") == 0)
+        return z->B;
+    if (strcmp(name, "H") == 0)
+        return z->H;
+    if (strcmp(name, "Hkv") == 0)
+        return z->Hkv;
+    return strcmp(name, "q") == 0 ? z->Sq : z->Skv;
+}
+
+static const char *layout_text(const facc_declared *t, char *buf, size_t size)
+{
+    size_t n = (size_t)snprintf(buf, size, "[");
+    for (int i = 0; i < t->rank && n < size; i++) {
+        const char *comma = i ? ", " : "";
+        n += t->dim_names[i] ? (size_t)snprintf(buf + n, size - n, "%s%s",
+                                                comma, t->dim_names[i])
+                             : (size_t)snprintf(buf + n, size - n, "%s%lld",
+                                                comma, (long long)t->shape[i]);
+    }
+    if (n < size)
+        snprintf(buf + n, size - n, "]");
+    return buf;
+}
+
+static bool captured_fits(const struct check *c, const facc_declared *want,
+                          const facc_tensor *have, const struct args_sizes *z)
+{
+    char name[128], layout[160];
+    int64_t shape[FACC_MAX_DIMS];
+    snprintf(name, sizeof name, "captured tensor \"%.100s\"", want->name);
+    layout_text(want, layout, sizeof layout);
+    if (have->dtype != want->dtype)
+        return FAIL(c, FACC_ERR_ARGUMENT, "%s: dtype is %s, declared as %s",
+                    name, facc_dtype_name(have->dtype),
+                    facc_dtype_name(want->dtype));
+    if (!tensor_whole(c, name, have, want->rank, layout))
+        return false;
+    for (int i = 0; i < want->rank; i++)
+        shape[i] = want->dim_names[i] ? dim_extent(want->dim_names[i], z)
+                                      : want->shape[i];
+    return shape_is(c, name, have, shape, layout);
+}
+
+static bool param_fits(const struct check *c, const facc_declared *want,
+                       facc_scalar_value v)
+{
+    if (want->dtype != FACC_I32 || (v.i >= INT_MIN && v.i <= INT_MAX))
+        return true;
+    return FAIL(c, FACC_ERR_ARGUMENT,
+                "param \"%s\" is declared as i32, %lld does not fit",
+                want->name, (long long)v.i);
+}
+
+static bool count_fits(const struct check *c, const char *what, int have,
+                       int want, const facc_declared *first)
+{
+    if (have == want)
+        return true;
+    return FAIL(c, FACC_ERR_ARGUMENT,
+                "%d %s%s given, the program declares "
+                "%d%s%s%s",
+                have, what, have == 1 ? "" : "s", want,
+                want ? " (the first is \"" : "", want ? first->name : "",
+                want ? "\")" : "");
+}
+
+static bool captures_fit(const struct check *c, const facc_args *a,
+                         const struct signature *s, const struct args_sizes *z)
+{
+    if (!count_fits(c, "captured tensor", a->n_tensors, s->n_tensors,
+                    s->tensors) ||
+        !count_fits(c, "param", a->n_params, s->n_params, s->params))
+        return false;
+    if ((s->n_tensors && !a->tensors) || (s->n_params && !a->params))
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "args.tensors or args.params is NULL");
+    for (int i = 0; i < s->n_tensors; i++)
+        if (!captured_fits(c, &s->tensors[i], &a->tensors[i], z))
+            return false;
+    for (int i = 0; i < s->n_params; i++)
+        if (!param_fits(c, &s->params[i], a->params[i]))
+            return false;
+    return true;
+}
+
+/* ----------------------------------------------------------------------- */
+
+bool args_check(const facc_args *args, const struct args_rules *rules,
+                const struct signature *signature, struct args_sizes *sizes,
+                struct diag *d)
+{
+    const struct check c = {rules, d};
+    return tensors_whole(&c, args) && dtypes_fit(&c, args) &&
+           shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
+           scalars_fit(&c, args) && captures_fit(&c, args, signature, sizes);
+}
+
+double args_scale(const facc_args *args, const struct args_sizes *sizes)
+{
+    return args->scale != 0 ? args->scale : 1.0 / sqrt((double)sizes->D);
+}

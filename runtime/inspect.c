@@ -1,0 +1,271 @@
+/* facc_program_dump and facc_program_explain: what the compiler made of a
+ * program, as text for people or JSON for machines. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+#include "runtime/error.h"
+#include "runtime/kernel.h"
+#include "runtime/nvrtc.h"
+
+/* A copy for the caller. */
+static bool hand_out(char **out, const struct strbuf *b, struct diag *d)
+{
+    if (!b->failed)
+        *out = strdup(strbuf_text(b));
+    return *out || diag_nomem(d, "dump");
+}
+
+/* ---- dump -----------------------------------------------------------------
+ */
+
+static bool dump_header(const struct cuda_unit *u, const char *name,
+                        struct strbuf *b, struct diag *d)
+{
+    for (int i = 0; i < u->n_headers; i++)
+        if (strcmp(u->headers[i].name, name) == 0) {
+            strbuf_add(b, u->headers[i].text);
+            return true;
+        }
+    return diag_set(d, FACC_ERR_INTERNAL, "dump", NULL, 0, "the unit has no %s",
+                    name);
+}
+
+static bool dump_ptx(facc_ctx *ctx, const struct cuda_unit *u, int arch,
+                     struct strbuf *b, char **log, struct diag *d)
+{
+    struct nvrtc_build build;
+    const struct nvrtc_target target = {arch, ctx->lineinfo};
+    struct nvrtc *n = ctx_nvrtc(ctx, d);
+    if (!n)
+        return false;
+    bool ok = nvrtc_compile(n, u, &target, true, &build, d);
+    if (ok)
+        strbuf_addn(b, build.image, build.size);
+    else {
+        *log = build.log;
+        build.log = NULL;
+    }
+    nvrtc_build_free(&build);
+    return ok;
+}
+
+static bool dump_ir(facc_program *p, struct strbuf *b)
+{
+    pthread_mutex_lock(&p->lock);
+    ir_print(p->compiled->graph, &p->compiled->roots, b);
+    pthread_mutex_unlock(&p->lock);
+    return true;
+}
+
+static bool dump_unit(facc_ctx *ctx, facc_program *p,
+                      const facc_variant *variant, facc_dump what,
+                      struct strbuf *b, char **log, struct diag *d)
+{
+    struct cuda_unit unit;
+    struct plan plan;
+    memset(&unit, 0, sizeof unit);
+    if (!kernel_configure(ctx, p, variant, &plan, d) ||
+        !module_unit(ctx, p, &plan.config, b->arena, &unit, d))
+        return false;
+    switch (what) {
+    case FACC_DUMP_VARIANT:
+        return dump_header(&unit, "facc_variant.cuh", b, d);
+    case FACC_DUMP_CONFIG:
+        return dump_header(&unit, "facc_config.cuh", b, d);
+    case FACC_DUMP_FLAT:
+        return emit_flat(&unit, b) || diag_nomem(d, "dump");
+    case FACC_DUMP_PTX:
+        return dump_ptx(ctx, &unit, plan.arch, b, log, d);
+    case FACC_DUMP_IR:
+        break;
+    }
+    return diag_set(d, FACC_ERR_ARGUMENT, "dump", NULL, 0, "unknown dump %d",
+                    (int)what);
+}
+
+static bool both_given(const facc_ctx *ctx, const facc_program *p,
+                       struct diag *d)
+{
+    return (ctx && p) || diag_set(d, FACC_ERR_ARGUMENT, "dump", NULL, 0,
+                                  "ctx or program is NULL");
+}
+
+facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
+                              const facc_variant *variant, facc_dump what,
+                              facc_error *err)
+{
+    struct diag d;
+    struct strbuf b;
+    char *log = NULL;
+    diag_init(&d);
+    *out = NULL;
+    struct arena *arena = arena_new(&alloc_libc);
+    if (!arena)
+        diag_nomem(&d, "dump");
+    else if (both_given(ctx, p, &d)) {
+        strbuf_init(&b, arena);
+        bool ok = what == FACC_DUMP_IR
+                      ? dump_ir(p, &b)
+                      : dump_unit(ctx, p, variant, what, &b, &log, &d);
+        if (ok)
+            (void)hand_out(out, &b, &d);
+    }
+    arena_free(arena);
+    facc_status s =
+        *out ? FACC_OK : error_report(err, &d, p ? p->text : NULL, log);
+    free(log);
+    return s;
+}
+
+/* ---- explain --------------------------------------------------------------
+ */
+
+static void explain_selection(const struct plan *plan, struct strbuf *b)
+{
+    const struct unit_config *c = &plan->config;
+    strbuf_addf(b, "\nkernel for sm_%d\n", plan->arch);
+    strbuf_addf(b, "  family %s, %s, head dims %d and %d, output %s\n",
+                c->family, dtype_name(c->dtype), c->head_dim, c->head_dim_v,
+                dtype_name(c->out_dtype));
+    strbuf_addf(b,
+                "  tile %d query rows x %d KV columns, %d warps, %d K/V "
+                "buffer%s, Q in %s\n",
+                c->tile_m, c->tile_n, c->warps, c->stages,
+                c->stages == 1 ? "" : "s",
+                c->q_in_registers ? "registers" : "shared memory");
+    strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
+    if (c->check_bounds)
+        strbuf_add(b, "  checked debug build\n");
+}
+
+static bool add_declared(cJSON *list, const facc_declared *t)
+{
+    cJSON *o = cJSON_CreateObject();
+    if (!o || !cJSON_AddItemToArray(list, o)) {
+        cJSON_Delete(o);
+        return false;
+    }
+    cJSON *shape = NULL;
+    bool ok = cJSON_AddStringToObject(o, "name", t->name) &&
+              cJSON_AddStringToObject(o, "dtype", facc_dtype_name(t->dtype)) &&
+              (shape = cJSON_AddArrayToObject(o, "shape")) != NULL;
+    for (int i = 0; ok && i < t->rank; i++) {
+        cJSON *e = t->dim_names[i] ? cJSON_CreateString(t->dim_names[i])
+                                   : cJSON_CreateNumber((double)t->shape[i]);
+        ok = e && cJSON_AddItemToArray(shape, e);
+    }
+    return ok;
+}
+
+static bool add_program(cJSON *o, const facc_program *p)
+{
+    const struct signature *s = &p->signature;
+    const struct program *c = p->compiled;
+    bool ok =
+        cJSON_AddStringToObject(o, "program", c->name) &&
+        cJSON_AddStringToObject(o, "warning", c->warning) &&
+        cJSON_AddNumberToObject(o, "score_paths", c->score_paths) &&
+        cJSON_AddNumberToObject(o, "mask_paths", c->mask_paths) &&
+        cJSON_AddBoolToObject(o, "has_score", eval_plan_has_score(c->plan)) &&
+        cJSON_AddBoolToObject(o, "has_mask", eval_plan_has_mask(c->plan)) &&
+        cJSON_AddNumberToObject(o, "cell_cost", eval_plan_cost(c->plan));
+    cJSON *tensors = ok ? cJSON_AddArrayToObject(o, "tensors") : NULL;
+    cJSON *params = tensors ? cJSON_AddArrayToObject(o, "params") : NULL;
+    ok = params != NULL;
+    for (int i = 0; ok && i < s->n_tensors; i++)
+        ok = add_declared(tensors, &s->tensors[i]);
+    for (int i = 0; ok && i < s->n_params; i++)
+        ok = add_declared(params, &s->params[i]);
+    return ok;
+}
+
+static bool add_kernel(cJSON *o, const struct plan *plan)
+{
+    const struct unit_config *c = &plan->config;
+    cJSON *k = cJSON_AddObjectToObject(o, "kernel");
+    return k && cJSON_AddStringToObject(k, "family", c->family) &&
+           cJSON_AddNumberToObject(k, "arch", plan->arch) &&
+           cJSON_AddStringToObject(k, "dtype", dtype_name(c->dtype)) &&
+           cJSON_AddStringToObject(k, "out_dtype", dtype_name(c->out_dtype)) &&
+           cJSON_AddNumberToObject(k, "head_dim", c->head_dim) &&
+           cJSON_AddNumberToObject(k, "head_dim_v", c->head_dim_v) &&
+           cJSON_AddNumberToObject(k, "tile_m", c->tile_m) &&
+           cJSON_AddNumberToObject(k, "tile_n", c->tile_n) &&
+           cJSON_AddNumberToObject(k, "warps", c->warps) &&
+           cJSON_AddNumberToObject(k, "stages", c->stages) &&
+           cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes);
+}
+
+/* "keys": the names of the fields so far, for readers of any version. */
+static bool add_keys(cJSON *o)
+{
+    cJSON *keys = cJSON_CreateArray();
+    bool ok = keys != NULL;
+    for (const cJSON *f = o->child; ok && f; f = f->next) {
+        cJSON *name = cJSON_CreateString(f->string);
+        ok = name && cJSON_AddItemToArray(keys, name);
+    }
+    if (ok && cJSON_AddItemToObject(o, "keys", keys))
+        return true;
+    cJSON_Delete(keys);
+    return false;
+}
+
+/* plan NULL: no variant was given. */
+static bool explain_json(char **out, const facc_program *p,
+                         const struct plan *plan, const struct strbuf *text,
+                         struct diag *d)
+{
+    cJSON *o = cJSON_CreateObject();
+    char *json = NULL;
+    if (o && add_program(o, p) && (!plan || add_kernel(o, plan)) &&
+        add_keys(o) && cJSON_AddStringToObject(o, "text", strbuf_text(text)))
+        json = cJSON_Print(o);
+    cJSON_Delete(o);
+    /* cJSON may have hooks: facc_string_free is free(). */
+    *out = json ? strdup(json) : NULL;
+    cJSON_free(json);
+    return *out || diag_nomem(d, "explain");
+}
+
+static bool explain(char **out, facc_ctx *ctx, facc_program *p,
+                    const facc_variant *variant, bool json, struct strbuf *b,
+                    struct diag *d)
+{
+    struct plan plan;
+    pthread_mutex_lock(&p->lock);
+    bool ok = compile_explain(p->compiled, b, d);
+    pthread_mutex_unlock(&p->lock);
+    if (!ok)
+        return false;
+    if (variant) {
+        if (!kernel_configure(ctx, p, variant, &plan, d))
+            return false;
+        explain_selection(&plan, b);
+    }
+    if (b->failed)
+        return diag_nomem(d, "explain");
+    return json ? explain_json(out, p, variant ? &plan : NULL, b, d)
+                : hand_out(out, b, d);
+}
+
+facc_status facc_program_explain(char **out, facc_ctx *ctx, facc_program *p,
+                                 const facc_variant *variant, int32_t json,
+                                 facc_error *err)
+{
+    struct diag d;
+    struct strbuf b;
+    diag_init(&d);
+    *out = NULL;
+    struct arena *arena = arena_new(&alloc_libc);
+    if (!arena)
+        diag_nomem(&d, "explain");
+    else if (both_given(ctx, p, &d)) {
+        strbuf_init(&b, arena);
+        (void)explain(out, ctx, p, variant, json != 0, &b, &d);
+    }
+    arena_free(arena);
+    return *out ? FACC_OK : error_report(err, &d, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* facc_kernel_check, _get, _free, _load, _get_info: variant to configuration,
+ * configuration to machine code (module.c), machine code onto a device. */
+#include "runtime/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error.h"
+#include "runtime/select.h"
+#include "templates/common/kernel_args.h"
+
+static const char stage_name[] = "kernel";
+
+/* ---- variant to configuration ------------------------------------------ */
+
+/* Code for sm_XY runs on sm_XZ with Z >= Y: the best architecture that facc
+ * compiles for. 0: none. */
+static int arch_for_device(int device_arch)
+{
+    static const int known[] = {80, 86, 89, 90, 100, 120};
+    int best = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i] / 10 == device_arch / 10 && known[i] <= device_arch)
+            best = known[i];
+    return best;
+}
+
+static bool resolve_arch(facc_ctx *ctx, const facc_variant *v, int *arch,
+                         struct diag *d)
+{
+    int have;
+    *arch = v->arch;
+    if (v->arch != 0)
+        return true;
+    struct driver *drv = ctx_driver(ctx, d);
+    if (!drv || !driver_arch(drv, v->device, &have, d))
+        return false;
+    *arch = arch_for_device(have);
+    return *arch != 0 ||
+           diag_set(d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
+                    "device %d is sm_%d; facc's kernels run on sm_80, 86, "
+                    "89, 90, 100 and 120; the CPU path runs anywhere",
+                    v->device, have);
+}
+
+static size_t args_size(const struct signature *s)
+{
+    size_t n = sizeof(struct facc_kernel_header) +
+               (size_t)s->n_tensors * sizeof(struct facc_captured) +
+               (size_t)s->n_params * sizeof(union facc_scalar);
+    return (n + KERNEL_ARGS_ALIGN - 1) / KERNEL_ARGS_ALIGN * KERNEL_ARGS_ALIGN;
+}
+
+static bool captures_fit(const facc_program *p, struct diag *d)
+{
+    const struct signature *s = &p->signature;
+    if (args_size(s) <= KERNEL_MAX_ARGS)
+        return true;
+    return diag_set(
+        d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
+        "%s captures %d tensors and %d params: a kernel takes up "
+        "to %d tensors (params count for a ninth of one); join "
+        "some into one tensor",
+        s->file, s->n_tensors, s->n_params,
+        (int)((KERNEL_MAX_ARGS - sizeof(struct facc_kernel_header)) /
+              sizeof(struct facc_captured)));
+}
+
+bool kernel_configure(facc_ctx *ctx, const facc_program *p,
+                      const facc_variant *variant, struct plan *plan,
+                      struct diag *d)
+{
+    facc_variant v;
+    const struct eval_plan *e = p->compiled->plan;
+    memset(plan, 0, sizeof *plan);
+    if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
+        !resolve_arch(ctx, &v, &plan->arch, d))
+        return false;
+    plan->program = p->serial;
+    return select_config(&v, plan->arch, eval_plan_cost(e),
+                         eval_plan_has_score(e) || eval_plan_has_mask(e),
+                         &plan->config, d) &&
+           captures_fit(p, d);
+}
+
+static bool given(const void *ctx, const void *p, struct diag *d)
+{
+    if (ctx && p)
+        return true;
+    return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0, "%s is NULL",
+                    ctx ? "program" : "ctx");
+}
+
+/* ---- check ------------------------------------------------------------ */
+
+static bool check_args(const struct plan *plan, const facc_program *p,
+                       const facc_args *args, struct diag *d)
+{
+    facc_args a;
+    struct args_rules rules;
+    struct args_sizes sizes;
+    int q_tiles, num_work;
+    launch_rules(&plan->config, "check", &rules);
+    return versioned_read(&a, sizeof a, args, "facc_args", d) &&
+           args_check(&a, &rules, &p->signature, &sizes, d) &&
+           launch_grid(&plan->config, &sizes, "check", &q_tiles, &num_work, d);
+}
+
+facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
+                              const facc_variant *variant,
+                              const facc_args *args, facc_error *err)
+{
+    struct diag d;
+    struct plan plan;
+    diag_init(&d);
+    if (given(ctx, p, &d) && kernel_configure(ctx, p, variant, &plan, &d) &&
+        (!args || check_args(&plan, p, args, &d)))
+        return FACC_OK;
+    return error_report(err, &d, NULL, NULL);
+}
+
+/* ---- get, free, info ---------------------------------------------------- */
+
+static void tell(facc_ctx *ctx, const struct module *m,
+                 const struct module_origin *origin)
+{
+    const facc_compile_event e = {m->key, origin->source, origin->seconds};
+    if (ctx->on_compile)
+        ctx->on_compile(ctx->user, &e);
+}
+
+static facc_kernel *make(facc_ctx *ctx, facc_program *p,
+                         const struct plan *plan, struct module_origin *origin,
+                         struct diag *d)
+{
+    facc_kernel *k = calloc(1, sizeof *k);
+    if (!k || !signature_copy(&k->signature, &p->signature)) {
+        diag_nomem(d, stage_name);
+        free(k);
+        return NULL;
+    }
+    k->ctx = ctx;
+    k->config = plan->config;
+    k->arch = plan->arch;
+    k->args_size = args_size(&k->signature);
+    k->module = module_get(ctx, p, plan, origin, d);
+    if (!k->module) {
+        signature_free(&k->signature);
+        free(k);
+        return NULL;
+    }
+    snprintf(k->source, sizeof k->source, "%s", origin->source);
+    k->compile_seconds = origin->compile_seconds;
+    return k;
+}
+
+facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
+                            const facc_variant *variant, facc_error *err)
+{
+    struct diag d;
+    struct plan plan;
+    struct module_origin origin = {0};
+    facc_status status = FACC_OK;
+    diag_init(&d);
+    *out = NULL;
+    if (given(ctx, p, &d) && kernel_configure(ctx, p, variant, &plan, &d))
+        *out = make(ctx, p, &plan, &origin, &d);
+    if (*out)
+        tell(ctx, (*out)->module, &origin);
+    else
+        status = error_report(err, &d, p ? p->text : NULL, origin.log);
+    free(origin.log);
+    return status;
+}
+
+static void free_reports(facc_kernel *k)
+{
+    struct driver *drv = k->module->driver;
+    struct diag d;
+    diag_init(&d);
+    if (!k->config.check_bounds || !drv || !ctx_not_forked(k->ctx, &d))
+        return;
+    for (int i = 0; i < DRIVER_MAX_DEVICES; i++) {
+        cu_ptr report = atomic_load(&k->report[i]);
+        if (report && driver_push(drv, i, &d)) {
+            drv->MemFree(report);
+            driver_pop(drv);
+        }
+    }
+}
+
+void facc_kernel_free(facc_kernel *k)
+{
+    if (!k)
+        return;
+    free_reports(k);
+    signature_free(&k->signature);
+    free(k);
+}
+
+facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
+{
+    facc_kernel_info i = {0};
+    if (!k)
+        return FACC_ERR_ARGUMENT;
+    const struct module *m = k->module;
+    memcpy(i.key, m->key, sizeof i.key);
+    snprintf(i.family, sizeof i.family, "%s", k->config.family);
+    i.arch = k->arch;
+    i.tile_m = k->config.tile_m;
+    i.tile_n = k->config.tile_n;
+    i.warps = k->config.warps;
+    i.stages = k->config.stages;
+    i.registers = m->meta.registers;
+    i.spill_bytes = m->meta.spill_bytes;
+    i.shared_bytes = k->config.shared_bytes;
+    i.cubin_bytes = (int64_t)m->cubin_size;
+    i.compile_seconds = k->compile_seconds;
+    memcpy(i.source, k->source, sizeof i.source);
+    memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
+    return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;
+}
+
+/* ---- load --------------------------------------------------------------- */
+
+static bool runs_on(const facc_kernel *k, const struct driver *drv, int device,
+                    struct diag *d)
+{
+    int have;
+    if (!driver_arch(drv, device, &have, d))
+        return false;
+    if (have / 10 == k->arch / 10 && have >= k->arch)
+        return true;
+    return diag_set(d, FACC_ERR_ARGUMENT, "load", NULL, 0,
+                    "the kernel is for sm_%d, device %d is sm_%d: get one "
+                    "with variant.arch 0 and variant.device %d",
+                    k->arch, device, have, device);
+}
+
+/* The report of a checked build: four zeroed ints. */
+static bool make_report(facc_kernel *k, struct driver *drv, int device,
+                        struct diag *d)
+{
+    cu_ptr p = 0, none = 0;
+    if (!k->config.check_bounds || atomic_load(&k->report[device]))
+        return true;
+    if (!driver_push(drv, device, d))
+        return false;
+    bool ok = driver_ok(drv, drv->MemAlloc(&p, 4 * sizeof(int)), "load",
+                        "cuMemAlloc", d) &&
+              driver_ok(drv, drv->MemsetD8(p, 0, 4 * sizeof(int)), "load",
+                        "cuMemsetD8", d);
+    if (p &&
+        (!ok || !atomic_compare_exchange_strong(&k->report[device], &none, p)))
+        drv->MemFree(p); /* or another thread was faster */
+    driver_pop(drv);
+    return ok;
+}
+
+facc_status facc_kernel_load(facc_kernel *k, int32_t device, facc_error *err)
+{
+    struct diag d;
+    diag_init(&d);
+    if (!k) {
+        diag_set(&d, FACC_ERR_ARGUMENT, "load", NULL, 0, "kernel is NULL");
+        return error_report(err, &d, NULL, NULL);
+    }
+    struct driver *drv = ctx_driver(k->ctx, &d);
+    if (drv && runs_on(k, drv, device, &d) &&
+        module_load(k->module, drv, device, k->config.shared_bytes, &d) &&
+        make_report(k, drv, device, &d))
+        return FACC_OK;
+    return error_report(err, &d, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* The caller's handle to machine code, and what a launch needs to know. */
+#ifndef FACC_KERNEL_H
+#define FACC_KERNEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "runtime/args.h"
+#include "runtime/module.h"
+
+/* Bytes of kernel arguments: the driver takes 4,096, device code rounds the
+ * size up to the header's alignment. */
+enum { KERNEL_MAX_ARGS = 3968, KERNEL_ARGS_ALIGN = 128 };
+
+struct facc_kernel {
+    facc_ctx *ctx;
+    struct module *module; /* the context's */
+    struct signature signature;
+    struct unit_config config;
+    int arch;
+    size_t args_size;       /* bytes, rounded up to KERNEL_ARGS_ALIGN */
+    char source[16];        /* where this handle's code came from */
+    double compile_seconds; /* 0 unless compiled for this handle */
+    /* Checked debug builds: four ints per device, see bounds.c; 0: none. */
+    _Atomic(cu_ptr) report[DRIVER_MAX_DEVICES];
+};
+
+/* kernel.c. The plan of a program and a variant, its architecture resolved and
+ * everything checked that does not depend on tensors. */
+bool kernel_configure(facc_ctx *ctx, const facc_program *p,
+                      const facc_variant *variant, struct plan *plan,
+                      struct diag *d);
+
+/* launch.c. What a configuration asks of the arguments. */
+void launch_rules(const struct unit_config *config, const char *stage,
+                  struct args_rules *out);
+/* Query tiles of a (b, h) and CTAs of the launch; false when the grid is too
+ * large. */
+bool launch_grid(const struct unit_config *config,
+                 const struct args_sizes *sizes, const char *stage,
+                 int *q_tiles, int *num_work, struct diag *d);
+
+#endif

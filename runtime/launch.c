@@ -1,0 +1,276 @@
+/* facc_kernel_launch: checks the arguments, lays them out as the templates'
+ * kernel_args.h says, and enqueues. On the caller's hot path: no lock, no
+ * allocation, no load, no synchronisation. facc_kernel_bounds_report reads
+ * what a checked debug build found. */
+#include <limits.h>
+#include <string.h>
+
+#include "runtime/error.h"
+#include "runtime/kernel.h"
+#include "templates/common/kernel_args.h"
+
+static const char stage_name[] = "launch";
+
+void launch_rules(const struct unit_config *config, const char *stage,
+                  struct args_rules *out)
+{
+    *out = (struct args_rules){
+        .stage = stage,
+        .gpu = true,
+        .dtype = (facc_dtype)config->dtype,
+        .out_dtype = (facc_dtype)config->out_dtype,
+        .head_dim = config->head_dim,
+        .head_dim_v = config->head_dim_v,
+    };
+}
+
+bool launch_grid(const struct unit_config *config,
+                 const struct args_sizes *sizes, const char *stage,
+                 int *q_tiles, int *num_work, struct diag *d)
+{
+    int64_t tiles = ((int64_t)sizes->Sq + config->tile_m - 1) / config->tile_m;
+    int64_t heads = (int64_t)sizes->B * sizes->H;
+    *q_tiles = (int)tiles;
+    *num_work = 0;
+    /* Positions in padded tiles must stay ints as well. */
+    if ((tiles + 1) * config->tile_m > INT_MAX ||
+        (int64_t)sizes->Skv + 2 * config->tile_n > INT_MAX ||
+        (tiles > 0 && heads > INT_MAX / tiles))
+        return diag_set(d, FACC_ERR_UNSUPPORTED, stage, NULL, 0,
+                        "B %d, H %d, Sq %d, Skv %d are too large for one "
+                        "launch: split the batch",
+                        sizes->B, sizes->H, sizes->Sq, sizes->Skv);
+    *num_work = (int)(tiles * heads);
+    return true;
+}
+
+/* ---- packing ------------------------------------------------------------ */
+
+union packed {
+    struct facc_kernel_header header;
+    unsigned char bytes[KERNEL_MAX_ARGS];
+};
+
+static void strides3(long long out[3], const facc_tensor *t)
+{
+    for (int i = 0; i < 3; i++)
+        out[i] = t->stride[i];
+}
+
+static void pack_header(struct facc_kernel_header *h, const facc_args *a,
+                        const struct args_sizes *z)
+{
+    const double log2e = 1.4426950408889634074;
+    double scale = args_scale(a, z);
+    h->q = a->q.data;
+    h->k = a->k.data;
+    h->v = a->v.data;
+    h->o = a->o.data;
+    h->lse = a->lse.data;
+    strides3(h->q_stride, &a->q);
+    strides3(h->k_stride, &a->k);
+    strides3(h->v_stride, &a->v);
+    strides3(h->o_stride, &a->o);
+    if (h->lse)
+        strides3(h->lse_stride, &a->lse);
+    h->B = z->B;
+    h->H = z->H;
+    h->Hkv = z->Hkv;
+    h->Sq = z->Sq;
+    h->Skv = z->Skv;
+    h->D = z->D;
+    h->Dv = z->Dv;
+    h->group = z->Hkv > 0 ? z->H / z->Hkv : 1;
+    h->scale = (float)scale;
+    h->scale_log2 = (float)(scale * log2e);
+    h->seqused_q = a->seqused_q;
+    h->seqused_kv = a->seqused_kv;
+    h->workspace = a->workspace;
+}
+
+/* A captured tensor without elements: loads clamp their index and use no
+ * value, but they do load. They get readable memory: Q's, which has at least
+ * 16 bytes behind any address rounded down to 16, and strides of 0. */
+static void pack_captured(struct facc_captured *c, const facc_tensor *t,
+                          const void *readable)
+{
+    bool none = false;
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < t->rank; i++) {
+        c->shape[i] = (int)t->shape[i];
+        none = none || t->shape[i] == 0;
+    }
+    if (none) {
+        c->data = (const void *)((uintptr_t)readable & ~(uintptr_t)15);
+        return;
+    }
+    c->data = t->data;
+    for (int i = 0; i < t->rank; i++)
+        c->stride[i] = t->stride[i];
+}
+
+static void pack_lists(unsigned char *to, const struct signature *s,
+                       const facc_args *a)
+{
+    for (int i = 0; i < s->n_tensors; i++) {
+        struct facc_captured c;
+        pack_captured(&c, &a->tensors[i], a->q.data);
+        memcpy(to, &c, sizeof c);
+        to += sizeof c;
+    }
+    for (int i = 0; i < s->n_params; i++) {
+        union facc_scalar v = {.i = 0};
+        if (s->params[i].dtype == FACC_F32)
+            v.f = (float)a->params[i].f;
+        else
+            v.i = a->params[i].i;
+        memcpy(to, &v, sizeof v);
+        to += sizeof v;
+    }
+}
+
+/* ---- launching ---------------------------------------------------------- */
+
+struct ready { /* a launch that passed all checks */
+    struct driver *drv;
+    cu_function function;
+    cu_context context;
+    cu_ptr report;
+    struct args_sizes sizes;
+    int q_tiles, num_work;
+};
+
+static bool prepared(const facc_kernel *k, int device, struct ready *r,
+                     struct diag *d)
+{
+    struct module *m = k->module;
+    if (!ctx_not_forked(k->ctx, d))
+        return false;
+    if (device < 0 || device >= DRIVER_MAX_DEVICES)
+        return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
+                        "device %d does not exist", device);
+    r->function = atomic_load(&m->function[device]);
+    r->report = atomic_load(&k->report[device]);
+    if (!r->function || (k->config.check_bounds && !r->report))
+        return diag_set(d, FACC_ERR_NOT_PREPARED, stage_name, NULL, 0,
+                        "the kernel is not loaded on device %d: call "
+                        "facc_kernel_load before launching, and before a "
+                        "capture begins",
+                        device);
+    r->drv = m->driver;
+    r->context = atomic_load(&r->drv->context[device]);
+    return true;
+}
+
+static bool launch(const facc_kernel *k, const struct ready *r,
+                   const facc_args *a, void *stream, struct diag *d)
+{
+    _Alignas(KERNEL_ARGS_ALIGN) union packed args;
+    void *params[1] = {&args};
+    struct driver *drv = r->drv;
+    cu_context current = NULL;
+    memset(&args, 0, k->args_size);
+    pack_header(&args.header, a, &r->sizes);
+    args.header.q_tiles = r->q_tiles;
+    args.header.num_work = r->num_work;
+    args.header.bounds_report = (int *)(uintptr_t)r->report;
+    pack_lists(args.bytes + sizeof args.header, &k->signature, a);
+
+    bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
+    if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
+                               "cuCtxPushCurrent", d))
+        return false;
+    cu_result result = drv->LaunchKernel(r->function, (unsigned)r->num_work, 1,
+                                         1, 32u * (unsigned)k->config.warps, 1,
+                                         1, (unsigned)k->config.shared_bytes,
+                                         stream, params, NULL);
+    if (switched)
+        driver_pop(drv);
+    return driver_ok(drv, result, stage_name, "cuLaunchKernel", d);
+}
+
+static bool workspace_fits(const facc_kernel *k, const facc_args *a,
+                           struct diag *d)
+{
+    size_t bytes, align;
+    if (facc_workspace_size(k, a, &bytes, &align) != FACC_OK)
+        return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
+                        "facc_workspace_size refuses these args");
+    if (bytes == 0 || (a->workspace && a->workspace_size >= bytes &&
+                       (uintptr_t)a->workspace % align == 0))
+        return true;
+    return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
+                    "workspace has %zu bytes, %zu aligned to %zu are needed "
+                    "(facc_workspace_size)",
+                    a->workspace ? a->workspace_size : 0, bytes, align);
+}
+
+facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
+                               void *stream, facc_error *err)
+{
+    struct diag d;
+    struct ready r;
+    struct args_rules rules;
+    facc_args a;
+    diag_init(&d);
+    if (!k) {
+        diag_set(&d, FACC_ERR_ARGUMENT, stage_name, NULL, 0, "kernel is NULL");
+        return error_report(err, &d, NULL, NULL);
+    }
+    launch_rules(&k->config, stage_name, &rules);
+    if (versioned_read(&a, sizeof a, args, "facc_args", &d) &&
+        prepared(k, a.device, &r, &d) &&
+        args_check(&a, &rules, &k->signature, &r.sizes, &d) &&
+        launch_grid(&k->config, &r.sizes, stage_name, &r.q_tiles, &r.num_work,
+                    &d) &&
+        workspace_fits(k, &a, &d) &&
+        (r.num_work == 0 || launch(k, &r, &a, stream, &d)))
+        return FACC_OK;
+    return error_report(err, &d, NULL, NULL);
+}
+
+/* ---- checked debug builds ------------------------------------------------ */
+
+static bool read_report(facc_kernel *k, struct driver *drv, int device,
+                        int report[4], struct diag *d)
+{
+    cu_ptr at = atomic_load(&k->report[device]);
+    if (!at)
+        return diag_set(d, FACC_ERR_NOT_PREPARED, stage_name, NULL, 0,
+                        "the kernel is not loaded on device %d, or its "
+                        "variant has no check_bounds",
+                        device);
+    if (!driver_push(drv, device, d))
+        return false;
+    bool ok = driver_ok(drv, drv->CtxSynchronize(), stage_name,
+                        "cuCtxSynchronize", d) &&
+              driver_ok(drv, drv->MemcpyDtoH(report, at, 4 * sizeof(int)),
+                        stage_name, "cuMemcpyDtoH", d) &&
+              driver_ok(drv, drv->MemsetD8(at, 0, 4 * sizeof(int)), stage_name,
+                        "cuMemsetD8", d);
+    driver_pop(drv);
+    return ok;
+}
+
+facc_status facc_kernel_bounds_report(facc_kernel *k, int32_t device,
+                                      facc_error *err)
+{
+    struct diag d;
+    int report[4] = {0, 0, 0, 0}; /* tensor + 1, line, index, extent */
+    diag_init(&d);
+    struct driver *drv = k ? ctx_driver(k->ctx, &d) : NULL;
+    if (!k)
+        diag_set(&d, FACC_ERR_ARGUMENT, stage_name, NULL, 0, "kernel is NULL");
+    if (!drv || !driver_device_exists(drv, device, &d) ||
+        !read_report(k, drv, device, report, &d))
+        return error_report(err, &d, NULL, NULL);
+    if (report[0] == 0)
+        return FACC_OK;
+    const struct signature *s = &k->signature;
+    bool known = report[0] >= 1 && report[0] <= s->n_tensors;
+    diag_set(&d, FACC_ERR_BOUNDS, stage_name, s->file, report[1],
+             "index %d is outside captured tensor \"%s\", which has %d there",
+             report[2], known ? s->tensors[report[0] - 1].name : "?",
+             report[3]);
+    return error_report(err, &d, NULL, NULL);
+}

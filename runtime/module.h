@@ -1,0 +1,71 @@
+/* Machine code shared in a context: found in memory, on disk, or made. */
+#ifndef FACC_MODULE_H
+#define FACC_MODULE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compiler/emit/emit.h"
+#include "runtime/cache.h"
+#include "runtime/context.h"
+#include "runtime/driver.h"
+#include "runtime/program.h"
+
+/* Machine code of one unit. Lives as long as the context, so that a kernel
+ * that is freed and asked for again costs nothing. Fixed once it is in the
+ * table, except for what loading adds. */
+struct module {
+    struct module *next;
+    char key[33];
+    char entry[64]; /* extern "C" name of the kernel */
+    char *text;     /* what decided the code, compared in full */
+    size_t text_size;
+    void *cubin;
+    size_t cubin_size;
+    struct cache_meta meta;
+    pthread_mutex_t lock; /* of loading */
+    cu_library library;
+    cu_kernel kernel;
+    struct driver *driver; /* set before any function below */
+    /* Set once loaded on a device; a launch reads only this. */
+    _Atomic(cu_function) function[DRIVER_MAX_DEVICES];
+};
+
+/* A program in one configuration: known without emitting its text. */
+struct plan {
+    uint64_t program; /* serial number */
+    struct unit_config config;
+    int arch;
+};
+
+/* All modules of a context, the plans they came from, compiles under way. */
+struct kernel_table;
+struct kernel_table *kernel_table_new(void);
+/* drv NULL: nothing is unloaded (no driver, or a forked child). */
+void kernel_table_free(struct kernel_table *t, const struct driver *drv);
+
+/* What a module_get tells besides the module. */
+struct module_origin {
+    const char *source;     /* "memory" "disk" "nvrtc" */
+    double seconds;         /* of the whole call */
+    double compile_seconds; /* 0 unless compiled by this call */
+    char *log;              /* NVRTC's when it refused the unit; free() */
+};
+/* One compile per key among the threads of a context and, through the cache
+ * directory, among processes. NULL with *d filled. */
+struct module *module_get(facc_ctx *ctx, facc_program *p,
+                          const struct plan *plan, struct module_origin *origin,
+                          struct diag *d);
+
+/* Emits the unit of a configuration into `arena`; locks the program. */
+bool module_unit(facc_ctx *ctx, facc_program *p,
+                 const struct unit_config *config, struct arena *arena,
+                 struct cuda_unit *unit, struct diag *d);
+
+/* Makes the module launchable on a device: idempotent. */
+bool module_load(struct module *m, struct driver *drv, int device,
+                 int shared_bytes, struct diag *d);
+
+#endif
