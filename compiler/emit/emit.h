@@ -8,17 +8,17 @@
 #include "compiler/ir/ir.h"
 
 struct unit_config {
-    const char *family;    /* "sm80" */
-    enum dtype dtype;      /* of Q, K, V */
-    enum dtype out_dtype;  /* of O */
-    int head_dim;          /* of Q and K, as the caller's tensors have it */
-    int head_dim_v;        /* of V and O */
-    int tile_m, tile_n;    /* query rows, KV columns of one tile */
-    int warps;             /* of a CTA */
-    int stages;            /* K/V buffers in shared memory */
-    bool q_in_registers;   /* else Q fragments are re-read from shared memory */
-    int shared_bytes;      /* dynamic shared memory of a CTA */
-    bool check_bounds;     /* checked debug build */
+    const char *family;   /* "sm80" */
+    enum dtype dtype;     /* of Q, K, V */
+    enum dtype out_dtype; /* of O */
+    int head_dim;         /* of Q and K, as the caller's tensors have it */
+    int head_dim_v;       /* of V and O */
+    int tile_m, tile_n;   /* query rows, KV columns of one tile */
+    int warps;            /* of a CTA */
+    int stages;           /* K/V buffers in shared memory */
+    bool q_in_registers;  /* else Q fragments are re-read from shared memory */
+    int shared_bytes;     /* dynamic shared memory of a CTA */
+    bool check_bounds;    /* checked debug build */
 };
 
 struct cuda_header {
@@ -27,7 +27,7 @@ struct cuda_header {
 };
 
 struct cuda_unit {
-    const char *main_name;  /* "sm80/forward.cu" */
+    const char *main_name; /* "sm80/forward.cu" */
     const char *main_text;
     struct cuda_header *headers; /* config, variant, then template files */
     int n_headers;
@@ -44,6 +44,9 @@ bool emit_config(const struct ir_graph *g, const struct unit_config *c,
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
                const struct unit_config *c, const char *template_dir,
                struct arena *a, struct cuda_unit *out);
+/* The text without its #line directives: what runs, wherever the user's lines
+ * stand. For cache keys. */
+bool emit_without_lines(const char *text, struct strbuf *out);
 /* One file for people: includes expanded. */
 bool emit_flat(const struct cuda_unit *u, struct strbuf *out);
 

@@ -1,0 +1,239 @@
+/* The score in units of log2(e), and the values of members. In: the score's
+ * node; out: text in which scale, log2(e) and factors of wider scope are
+ * multiplied once, there. Folding reorders roundings (a product's factors, a
+ * reciprocal for a division: at most 1 ulp each) and never makes a NaN. */
+#include "compiler/emit/writer.h"
+
+#include <float.h>
+#include <math.h>
+
+static const double log2e = 1.4426950408889634;
+
+static bool is_const(const struct emitter *e, ir_ref r, double v)
+{
+    return ir_is(e->g, r, IR_CONST_F) && ir_node(e->g, r)->f == v;
+}
+
+/* Where a factor is made: params and constants too are multiplied there. */
+static enum place factor_home(const struct emitter *e, enum place p, ir_ref r)
+{
+    return e->scope[r] == SCOPE_TILE ? PLACE_TILE : home(e, p, r);
+}
+
+static bool is_wider(const struct emitter *e, enum place p, ir_ref r)
+{
+    return factor_home(e, p, r) != p;
+}
+
+static bool is_slope(const struct emitter *e, enum place p, ir_ref r)
+{
+    return p == PLACE_SCORE && ir_is(e->g, r, IR_I2F) &&
+           form_kv(e, ir_arg(e->g, r, 0)) != 0;
+}
+
+/* alpha times the scale (times log2(e)) as one factor. */
+static const char *scale(struct emitter *e, ir_ref alpha, bool in_log2)
+{
+    const char *plain = in_log2 ? "args.scale_log2" : "args.scale";
+    if (is_const(e, alpha, 1))
+        return plain;
+    const enum place where = factor_home(e, PLACE_SCORE, alpha);
+    if (where == PLACE_SCORE)
+        return fmt(e, "(%s * %s)", plain, expr(e, PLACE_SCORE, alpha));
+    return member(e, where, in_log2 ? MEMBER_SCALE_LOG2 : MEMBER_SCALE, alpha,
+                  IR_NONE);
+}
+
+static const char *affine(struct emitter *e, const struct affine_score *a,
+                          bool in_log2)
+{
+    const char *by = scale(e, a->alpha, in_log2);
+    if (is_const(e, a->beta, 0))
+        return fmt(e, "(s * %s)", by);
+    const char *beta = in_log2 ? score_times_log2e(e, PLACE_SCORE, a->beta)
+                               : expr(e, PLACE_SCORE, a->beta);
+    return fmt(e, "fmaf(s, %s, %s)", by, beta);
+}
+
+/* Column c's distance from the base as a float: exact below 2^24. */
+static const char *float_step(struct emitter *e, int64_t k)
+{
+    if (k == 1)
+        return "(float)c";
+    return fmt(e, "(float)(%s)", form_step(e, k));
+}
+
+static const char *slope(struct emitter *e, ir_ref form, ir_ref by)
+{
+    const char *factor =
+        by == IR_NONE ? "kLog2e" : score_times_log2e(e, PLACE_SCORE, by);
+    return fmt(e, "fmaf(%s, %s, %s)", factor,
+               float_step(e, form_kv(e, ir_arg(e->g, form, 0))),
+               member(e, PLACE_BASE, MEMBER_SLOPE, form, by));
+}
+
+const char *score_folded(struct emitter *e, ir_ref r)
+{
+    if (e->affine[r].affine)
+        return affine(e, &e->affine[r], false);
+    if (is_slope(e, PLACE_SCORE, r))
+        return fmt(e, "(%s + %s)",
+                   member(e, PLACE_BASE, MEMBER_FORM_FLOAT, r, IR_NONE),
+                   float_step(e, form_kv(e, ir_arg(e->g, r, 0))));
+    if (!ir_is(e->g, r, IR_FDIV))
+        return NULL;
+    const ir_ref x = ir_arg(e->g, r, 0), y = ir_arg(e->g, r, 1);
+    if (!is_wider(e, PLACE_SCORE, y))
+        return NULL;
+    const enum place where = factor_home(e, PLACE_SCORE, y);
+    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x),
+               member(e, where, MEMBER_RECIPROCAL, y, IR_NONE));
+}
+
+/* --- times log2(e) ---------------------------------------------------------
+ */
+
+static const char *const_times_log2e(struct emitter *e, double v)
+{
+    double x = v * log2e;
+    if (isfinite((float)v) && !isfinite((float)x))
+        x = v < 0 ? -(double)FLT_MAX : (double)FLT_MAX;
+    return expr_float_const(e, x);
+}
+
+/* Does the multiplication by log2(e) cost nothing here? */
+static bool is_free(const struct emitter *e, enum place p, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (is_wider(e, p, r) || e->affine[r].affine || is_slope(e, p, r))
+        return true;
+    if (n->op == IR_FMUL)
+        return is_wider(e, p, ir_arg(e->g, r, 0)) ||
+               is_wider(e, p, ir_arg(e->g, r, 1));
+    if (n->op == IR_FNEG)
+        return is_free(e, p, ir_arg(e->g, r, 0));
+    if (n->op == IR_SEL_F)
+        return is_free(e, p, ir_arg(e->g, r, 1)) &&
+               is_free(e, p, ir_arg(e->g, r, 2));
+    return (n->op == IR_FADD || n->op == IR_FSUB) &&
+           is_free(e, p, ir_arg(e->g, r, 0)) &&
+           is_free(e, p, ir_arg(e->g, r, 1));
+}
+
+static const char *product(struct emitter *e, enum place p, ir_ref r)
+{
+    ir_ref f = ir_arg(e->g, r, 0), x = ir_arg(e->g, r, 1);
+    if (!is_wider(e, p, f)) {
+        const ir_ref t = f;
+        f = x;
+        x = t;
+    }
+    const enum scope s = e->scope[f];
+    if (is_slope(e, p, x) && (s == SCOPE_TILE || s == SCOPE_ROW))
+        return slope(e, x, f);
+    return fmt(e, "(%s * %s)", score_times_log2e(e, p, f), expr(e, p, x));
+}
+
+static const char *quotient(struct emitter *e, ir_ref r)
+{
+    const ir_ref x = ir_arg(e->g, r, 0), y = ir_arg(e->g, r, 1);
+    const enum place where = factor_home(e, PLACE_SCORE, y);
+    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x),
+               member(e, where, MEMBER_RECIPROCAL_LOG2, y, IR_NONE));
+}
+
+/* Operators that log2(e) passes through to operands where it is free. */
+static const char *distributed(struct emitter *e, enum place p, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (n->op == IR_SEL_F)
+        return fmt(e, "(%s ? %s : %s)", expr(e, p, ir_arg(e->g, r, 0)),
+                   score_times_log2e(e, p, ir_arg(e->g, r, 1)),
+                   score_times_log2e(e, p, ir_arg(e->g, r, 2)));
+    const char *x = score_times_log2e(e, p, ir_arg(e->g, r, 0));
+    if (n->op == IR_FNEG)
+        return fmt(e, "(-%s)", x);
+    return fmt(e, "(%s %c %s)", x, n->op == IR_FADD ? '+' : '-',
+               score_times_log2e(e, p, ir_arg(e->g, r, 1)));
+}
+
+const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (n->op == IR_CONST_F)
+        return const_times_log2e(e, n->f);
+    if (n->op == IR_SCORE)
+        return "(s * args.scale_log2)";
+    if (p == PLACE_SCORE && e->affine[r].affine)
+        return affine(e, &e->affine[r], true);
+    if (is_slope(e, p, r))
+        return slope(e, r, IR_NONE);
+    if (is_wider(e, p, r))
+        return member(e, factor_home(e, p, r), MEMBER_LOG2, r, IR_NONE);
+    if (n->op == IR_FMUL && is_free(e, p, r))
+        return product(e, p, r);
+    if (n->op == IR_FDIV && p == PLACE_SCORE &&
+        is_wider(e, p, ir_arg(e->g, r, 1)))
+        return quotient(e, r);
+    const bool half_free = (n->op == IR_FADD || n->op == IR_FSUB) &&
+                           (is_free(e, p, ir_arg(e->g, r, 0)) ||
+                            is_free(e, p, ir_arg(e->g, r, 1)));
+    if (half_free || (n->op != IR_FMUL && is_free(e, p, r)))
+        return distributed(e, p, r);
+    return fmt(e, "(%s * kLog2e)", expr(e, p, r));
+}
+
+/* --- members
+ * ------------------------------------------------------------------ */
+
+static const char *form_as_float(struct emitter *e, ir_ref i2f)
+{
+    const char *type;
+    return fmt(e, "(float)%s",
+               form_base(e, ir_arg(e->g, i2f, 0), false, &type));
+}
+
+static const char *slope_at_base(struct emitter *e, ir_ref i2f, ir_ref by)
+{
+    return fmt(e, "(%s * %s)",
+               by == IR_NONE ? "kLog2e" : score_times_log2e(e, PLACE_BASE, by),
+               form_as_float(e, i2f));
+}
+
+const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
+                         ir_ref r, ir_ref by, const char **type)
+{
+    switch (kind) {
+    case MEMBER_VALUE:
+        *type = type_of(e, r);
+        return expr(e, p, r);
+    case MEMBER_LOG2:
+        return fmt(e, "facc_fold(%s, kLog2e)", expr(e, p, r));
+    case MEMBER_SCALE:
+        return fmt(e, "facc_fold(%s, args.scale)", expr(e, p, r));
+    case MEMBER_SCALE_LOG2:
+        return fmt(e, "facc_fold(%s, args.scale_log2)", expr(e, p, r));
+    case MEMBER_RECIPROCAL:
+        return fmt(e, "facc_reciprocal(%s)", expr(e, p, r));
+    case MEMBER_RECIPROCAL_LOG2:
+        return fmt(e, "facc_fold(facc_reciprocal(%s), kLog2e)", expr(e, p, r));
+    case MEMBER_OFFSET:
+        *type = "long long";
+        return expr_offset_part(e, p, r);
+    case MEMBER_PART:
+    case MEMBER_PART_NEG:
+        if (ir_is(e->g, r, IR_AND) || ir_is(e->g, r, IR_OR)) {
+            *type = "bool";
+            return expr_logic_part(e, p, r);
+        }
+        return form_part(e, p, r, kind == MEMBER_PART_NEG, type);
+    case MEMBER_FORM:
+    case MEMBER_FORM_SAT:
+        return form_base(e, r, kind == MEMBER_FORM_SAT, type);
+    case MEMBER_FORM_FLOAT:
+        return form_as_float(e, r);
+    case MEMBER_SLOPE:
+        return slope_at_base(e, r, by);
+    }
+    return "";
+}

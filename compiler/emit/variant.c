@@ -1,0 +1,347 @@
+/* `struct Variant` of a program: templates/README.md is its contract. In: the
+ * graph and its roots; out: the text of facc_variant.cuh. The cell functions
+ * are printed first; what they ask of wider scopes becomes members, made by
+ * those scopes' functions. Called by unit.c and the tests. */
+#include "compiler/emit/writer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "compiler/ir/interval.h"
+
+/* Sequence lengths and sizes in kernels; the runtime refuses longer ones. The
+ * room up to 2^31 keeps q + 1 or kv - q + 1024 in 32 bits. */
+static const int64_t max_length = (int64_t)1 << 30;
+
+/* --- facts ---------------------------------------------------------------- */
+
+static struct interval operand(const struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    struct interval x = {.type = (enum ir_type)n->type};
+    if (n->type == IR_INT) {
+        x.i.lo = e->range[r].lo;
+        x.i.hi = e->range[r].hi;
+    } else if (n->type == IR_BOOL) {
+        x.b.may_false = x.b.may_true = true;
+    } else {
+        const bool known = n->op == IR_CONST_F && !isnan(n->f);
+        x.f.lo = known ? n->f : -INFINITY;
+        x.f.hi = known ? n->f : INFINITY;
+        x.f.nan = !known;
+    }
+    return x;
+}
+
+/* As the graph's own ranges, but for real lengths. */
+static struct range range_of(struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (n->op == IR_VAR_I || n->op == IR_LEN_Q || n->op == IR_LEN_KV)
+        return (struct range){0, max_length};
+    if (n->n == 0 || n->op == IR_LOAD_I)
+        return (struct range){n->lo, n->hi};
+    struct interval *x = arena_alloc(e->arena, n->n * sizeof *x);
+    if (!x) {
+        e->failed = true;
+        return (struct range){0, 0};
+    }
+    for (uint32_t k = 0; k < n->n; k++)
+        x[k] = operand(e, ir_arg(e->g, r, k));
+    bool wide = false;
+    const struct interval y =
+        n->op == IR_LIN
+            ? interval_linear(n->i, n->n, e->g->coefs + n->first, x, &wide)
+            : interval_eval((enum ir_op)n->op, x);
+    return (struct range){y.i.lo, y.i.hi};
+}
+
+/* Calls cost more than operators and the few cheap functions; by the text of
+ * the table's cuda column. */
+static int op_cost(const struct ir_node *n)
+{
+    static const char *const cheap[] = {
+        "fminf(",  "fmaxf(", "fabsf(", "facc_min(", "facc_max(", "facc_abs(",
+        "(float)", "!",      "(-",     "($0 +",     "($0 -",     "($0 *",
+        "($0 &",   "($0 |",  "($0 ^",  "($0 <",     "($0 =",     "($0 ?"};
+    const char *text = ir_op_info((enum ir_op)n->op)->cuda;
+    if (n->op == IR_LOAD_B || n->op == IR_LOAD_I || n->op == IR_LOAD_F)
+        return 20;
+    if (n->op == IR_LEN_Q || n->op == IR_LEN_KV)
+        return 20;
+    if (!*text)
+        return (int)(n->n < 64 ? n->n : 64);
+    for (size_t k = 0; k < sizeof cheap / sizeof *cheap; k++)
+        if (strncmp(text, cheap[k], strlen(cheap[k])) == 0)
+            return 1;
+    return 8;
+}
+
+static int cost_of(const struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    int cost = op_cost(n);
+    for (uint32_t k = 0; k < n->n; k++) {
+        const ir_ref x = ir_arg(e->g, r, k);
+        if (e->scope[x] == e->scope[r])
+            cost += e->cost[x];
+    }
+    return cost < 1000 ? cost : 1000;
+}
+
+/* Affine forms of all floats that read the score; adds nodes. */
+static bool find_affine(struct emitter *e, const struct ir_roots *roots,
+                        struct affine_score **of, uint32_t *n_of)
+{
+    ir_ref *order;
+    uint32_t n;
+    if (!ir_walk(e->g, roots, &order, &n))
+        return false;
+    *n_of = e->g->n_nodes;
+    *of = arena_alloc(e->arena, *n_of * sizeof **of);
+    if (!*of)
+        return false;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct ir_node *x = ir_node(e->g, order[k]);
+        if (x->type == IR_FLOAT && (x->deps & IR_DEP_SCORE) &&
+            x->op != IR_SCORE && order[k] < *n_of &&
+            !pass_affine_score(e->g, order[k], &(*of)[order[k]]))
+            return false;
+    }
+    return true;
+}
+
+static bool facts(struct emitter *e, const struct ir_roots *roots)
+{
+    struct affine_score *affine;
+    uint32_t n_affine;
+    if (!find_affine(e, roots, &affine, &n_affine) ||
+        !pass_scope(e->g, &e->scope))
+        return false;
+    const uint32_t n = e->n_nodes = e->g->n_nodes;
+    e->affine = arena_alloc(e->arena, n * sizeof *e->affine);
+    e->range = arena_alloc(e->arena, n * sizeof *e->range);
+    e->cost = arena_alloc(e->arena, n * sizeof *e->cost);
+    if (!e->affine || !e->range || !e->cost)
+        return false;
+    memcpy(e->affine, affine, n_affine * sizeof *affine);
+    for (ir_ref r = 1; r < n; r++) {
+        if (ir_node(e->g, r)->type == IR_INT)
+            e->range[r] = range_of(e, r);
+        e->cost[r] = cost_of(e, r);
+    }
+    for (int p = 0; p < PLACE_COUNT; p++) {
+        struct place_text *at = &e->at[p];
+        strbuf_init(&at->body, e->arena);
+        at->local = arena_alloc(e->arena, n * sizeof *at->local);
+        at->uses = arena_alloc(e->arena, n * sizeof *at->uses);
+        if (!at->local || !at->uses)
+            return false;
+    }
+    return !e->failed;
+}
+
+/* --- choices
+ * ------------------------------------------------------------------ */
+
+/* Does the value grow with kv by a sum with a (positive, we hope) multiple of
+ * a form in kv, as ALiBi's? */
+static bool grows_with_kv(const struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (n->op == IR_I2F)
+        return form_kv(e, ir_arg(e->g, r, 0)) > 0;
+    if (n->op != IR_FADD && n->op != IR_FMUL)
+        return false;
+    return grows_with_kv(e, ir_arg(e->g, r, 0)) ||
+           grows_with_kv(e, ir_arg(e->g, r, 1));
+}
+
+/* From the last KV tile to the first where the last ones matter most: below a
+ * diagonal the masked tiles come first, and a bias that grows with kv sets
+ * the running maximum at once. A fact of the program, never of a tile. */
+static bool is_reverse(const struct emitter *e, const struct ir_roots *roots,
+                       const struct plain_bounds *b)
+{
+    for (int k = 0; k < b->n; k++)
+        if (b->bound[k].kq > 0 && b->bound[k].kkv < 0)
+            return true;
+    return e->affine[roots->score].affine &&
+           grows_with_kv(e, e->affine[roots->score].beta);
+}
+
+static bool is_costly_member(const struct emitter *e, const struct member *m)
+{
+    const enum scope s = m->place == PLACE_COL ? SCOPE_COL : SCOPE_DIAG;
+    bool costly = e->scope[m->node] == s && e->cost[m->node] >= COSTLY;
+    for (uint32_t k = 0; k < ir_node(e->g, m->node)->n; k++) {
+        const ir_ref x = ir_arg(e->g, m->node, k);
+        costly |= e->scope[x] == s && e->cost[x] >= COSTLY;
+    }
+    return costly;
+}
+
+static bool is_staged(const struct emitter *e, enum place p)
+{
+    bool costly = false;
+    for (int k = 0; k < e->n_members; k++)
+        if (e->member[k].place == p)
+            costly |= is_costly_member(e, &e->member[k]);
+    return costly;
+}
+
+/* --- text
+ * ------------------------------------------------------------------------ */
+
+static const char *boolean(bool v)
+{
+    return v ? "true" : "false";
+}
+
+static void add_struct(const struct emitter *e, struct strbuf *out,
+                       const char *name, enum place p)
+{
+    strbuf_addf(out, "    struct %s {", name);
+    bool any = false;
+    for (int k = 0; k < e->n_members; k++) {
+        const struct member *m = &e->member[k];
+        if (m->place != p)
+            continue;
+        strbuf_addf(out, "%s        %s %s;\n", any ? "" : "\n", m->type,
+                    strchr(m->name, '.') + 1);
+        any = true;
+    }
+    strbuf_add(out, any ? "    };\n" : "};\n");
+}
+
+/* After lines of the user's file: the true place again. */
+static void add_body(struct strbuf *out, const struct strbuf *body)
+{
+    const char *text = strbuf_text(body);
+    strbuf_add(out, text);
+    if (!strstr(text, "#line "))
+        return;
+    unsigned line = 2;
+    for (const char *s = strbuf_text(out); *s; s++)
+        line += *s == '\n';
+    strbuf_addf(out, "#line %u \"facc_variant.cuh\"\n", line);
+}
+
+static void add_maker(const struct emitter *e, struct strbuf *out, enum place p)
+{
+    static const char *const head[] = {
+        [PLACE_TILE] = "Tile tile(const KernelArgs &args, int b, int h)",
+        [PLACE_ROW] = "Row row(const KernelArgs &args, const Tile &t, int q)",
+        [PLACE_COL] = "Col col(const KernelArgs &args, const Tile &t, int kv)",
+        [PLACE_DIAG] = "Diag diag(const KernelArgs &args, const Tile &t, "
+                       "int q_minus_kv)",
+        [PLACE_BASE] = "Base base(const KernelArgs &args, const Tile &t, "
+                       "const Row &r, int q, int kv0)"};
+    static const char *const local[] = {[PLACE_TILE] = "Tile t",
+                                        [PLACE_ROW] = "Row r",
+                                        [PLACE_COL] = "Col k",
+                                        [PLACE_DIAG] = "Diag d",
+                                        [PLACE_BASE] = "Base base"};
+    strbuf_addf(out, "\n    static FACC_FN %s\n    {\n        %s;\n", head[p],
+                local[p]);
+    add_body(out, &e->at[p].body);
+    strbuf_addf(out, "        return %s;\n    }\n", strchr(local[p], ' ') + 1);
+}
+
+static void add_cell(const struct emitter *e, struct strbuf *out,
+                     const char *head, enum place p, const char *result)
+{
+    strbuf_addf(out,
+                "\n    static FACC_FN %s(const KernelArgs &args, const Tile &t,"
+                " const Row &r, const Col &k,\n"
+                "            const Diag &d, const Base &base, float s, int q, "
+                "int kv0, int c)\n    {\n",
+                head);
+    add_body(out, &e->at[p].body);
+    strbuf_addf(out, "        return %s;\n    }\n", result);
+}
+
+struct texts {
+    const char *score, *mask;
+    bool has_score, has_mask, reverse, needs_score;
+};
+
+static void add_variant(const struct emitter *e, const struct texts *t,
+                        struct strbuf *out)
+{
+    strbuf_add(out, "// Generated by facc.\n#pragma once\n"
+                    "#include \"common/args.cuh\"\n"
+                    "#include \"common/variant_math.cuh\"\n\n"
+                    "struct Variant {\n");
+    strbuf_addf(out, "    static constexpr bool kHasScore = %s;\n",
+                boolean(t->has_score));
+    strbuf_addf(out, "    static constexpr bool kHasMask = %s;\n",
+                boolean(t->has_mask));
+    strbuf_addf(out, "    static constexpr bool kMaskNeedsScore = %s;\n",
+                boolean(t->needs_score));
+    strbuf_addf(out, "    static constexpr bool kReverse = %s;\n",
+                boolean(t->reverse));
+    strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
+                boolean(is_staged(e, PLACE_COL)));
+    strbuf_addf(out, "    static constexpr bool kStageDiag = %s;\n\n",
+                boolean(is_staged(e, PLACE_DIAG)));
+    add_struct(e, out, "Tile", PLACE_TILE);
+    add_struct(e, out, "Row", PLACE_ROW);
+    add_struct(e, out, "Col", PLACE_COL);
+    add_struct(e, out, "Diag", PLACE_DIAG);
+    add_struct(e, out, "Base", PLACE_BASE);
+    strbuf_add(out, "    struct KvRange {\n        int first, end;\n    };\n");
+    for (int p = PLACE_TILE; p <= PLACE_BASE; p++)
+        add_maker(e, out, (enum place)p);
+    add_cell(e, out, "float score_log2", PLACE_SCORE, t->score);
+    add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
+    strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
+                    "&args, const Tile &t, int q_first, int q_last)\n"
+                    "    {\n");
+    add_body(out, &e->at[PLACE_RANGE].body);
+    strbuf_add(out, "    }\n\n    static FACC_FN int verdict(const KernelArgs "
+                    "&args, const Tile &t, int q_first, int q_last,\n"
+                    "            int kv_first, int kv_last)\n    {\n");
+    add_body(out, &e->at[PLACE_VERDICT].body);
+    strbuf_add(out, "    }\n};\n");
+}
+
+/* The file's name without folders: text must not depend on where it lies. */
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
+                  const struct unit_config *c, struct strbuf *out)
+{
+    struct emitter e = {.g = g, .arena = out->arena, .config = c};
+    struct plain_bounds bounds;
+    e.file = base_name(g->file);
+    if (!pass_bounds(g, roots->keep, &bounds) || !facts(&e, roots)) {
+        diag_nomem(g->diag, "emit");
+        return false;
+    }
+    struct texts t = {
+        .has_score = !ir_is(g, roots->score, IR_SCORE),
+        .has_mask =
+            !ir_is(g, roots->keep, IR_CONST_B) || !ir_node(g, roots->keep)->i,
+        .needs_score = ir_node(g, roots->keep)->deps & IR_DEP_SCORE,
+        .reverse = is_reverse(&e, roots, &bounds),
+    };
+    count_uses(&e, PLACE_SCORE, roots->score);
+    t.score = score_times_log2e(&e, PLACE_SCORE, roots->score);
+    count_uses(&e, PLACE_MASK, roots->keep);
+    t.mask = expr(&e, PLACE_MASK, roots->keep);
+    mask_range(&e, roots->keep, &bounds);
+    mask_verdict(&e, roots->keep, &bounds);
+    add_variant(&e, &t, out);
+    for (int p = 0; p < PLACE_COUNT; p++)
+        e.failed |= e.at[p].body.failed;
+    if (e.failed || out->failed || g->failed) {
+        diag_nomem(g->diag, "emit");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,146 @@
+/* What the files of compiler/emit share: the text of `struct Variant` while
+ * it grows. A place is one of its functions; a member is a value that a place
+ * of wider scope hands to the narrower ones. Text is asked for from the
+ * narrowest places outward: asking for a wider value is what makes it a
+ * member. Sticky: after running out of memory every text is "" and
+ * emitter.failed is set. */
+#ifndef FACC_EMIT_WRITER_H
+#define FACC_EMIT_WRITER_H
+
+#include "compiler/emit/emit.h"
+#include "compiler/passes/passes.h"
+
+enum place {
+    PLACE_TILE,
+    PLACE_ROW,
+    PLACE_COL,
+    PLACE_DIAG,
+    PLACE_BASE,
+    PLACE_SCORE, /* score_log2 */
+    PLACE_MASK,
+    PLACE_RANGE, /* kv_range */
+    PLACE_VERDICT,
+    PLACE_COUNT
+};
+
+/* From this cost on a value of the diagonal is worth a table. */
+enum { COSTLY = 9 };
+
+enum member_kind {
+    MEMBER_VALUE,           /* the node's value */
+    MEMBER_LOG2,            /* its value times log2(e) */
+    MEMBER_SCALE,           /* float value times the softmax scale */
+    MEMBER_SCALE_LOG2,      /* the same times log2(e) */
+    MEMBER_RECIPROCAL,      /* 1 / float value */
+    MEMBER_RECIPROCAL_LOG2, /* the same times log2(e) */
+    MEMBER_OFFSET,     /* elements: the part of a load's offset known here */
+    MEMBER_PART,       /* the part of a sum or of n-ary logic known here */
+    MEMBER_PART_NEG,   /* minus that part of a sum */
+    MEMBER_FORM,       /* linear form at the base's first column */
+    MEMBER_FORM_SAT,   /* the same, saturated to 32 bits */
+    MEMBER_FORM_FLOAT, /* the same as a float */
+    MEMBER_SLOPE       /* … times a tile value `by` times log2(e) */
+};
+
+struct member {
+    enum place place;
+    enum member_kind kind;
+    ir_ref node, by;  /* by: MEMBER_SLOPE's factor, else IR_NONE */
+    const char *name; /* "t.t1" as used, the member itself after the dot */
+    const char *type;
+    const char *value; /* text in its place */
+};
+
+struct range {
+    int64_t lo, hi;
+};
+
+struct place_text {
+    struct strbuf body; /* statements */
+    const char **local; /* per node: name of its local variable, or NULL */
+    uint32_t *uses;     /* per node: how often this place asks for it */
+    int n_locals, n_members;
+};
+
+struct emitter {
+    struct ir_graph *g;
+    struct arena *arena; /* of text */
+    const struct unit_config *config;
+    const char *file;            /* of #line */
+    enum scope *scope;           /* per node */
+    struct range *range;         /* per int node, with real lengths */
+    struct affine_score *affine; /* per node, of floats that read the score */
+    int *cost; /* per node: rough instructions that its own scope does */
+    uint32_t n_nodes;
+    struct place_text at[PLACE_COUNT];
+    struct member *member;
+    int n_members, cap_members;
+    bool failed;
+};
+
+/* --- writer.c ---------------------------------------------------------- */
+/* Text in the arena. */
+const char *fmt(struct emitter *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "const type name = value;" in the place, after #line of the node. Returns
+ * the name. */
+const char *statement(struct emitter *e, enum place p, ir_ref r,
+                      const char *type, const char *value);
+/* The name of a member; its value is made (member_value) when it is first
+ * asked for. */
+const char *member(struct emitter *e, enum place home, enum member_kind kind,
+                   ir_ref r, ir_ref by);
+/* Counts a place's uses of nodes from a root: shared ones get names. */
+void count_uses(struct emitter *e, enum place p, ir_ref root);
+void emit_line(struct emitter *e, struct strbuf *out, ir_ref r);
+
+/* --- expr.c ------------------------------------------------------------- */
+/* C text of a node's value in a place: always one operand to whatever is
+ * around (a name, a literal, a call, or parenthesised). */
+const char *expr(struct emitter *e, enum place p, ir_ref r);
+/* The same of an int, as long long. */
+const char *expr_wide(struct emitter *e, enum place p, ir_ref r);
+const char *expr_float_const(struct emitter *e, double v);
+const char *expr_int_const(struct emitter *e, int64_t v, bool wide);
+/* Sum of the offsets of a load's indices that a place knows; `all` or those
+ * of one home. */
+const char *expr_offset_part(struct emitter *e, enum place p, ir_ref load);
+const char *expr_logic_part(struct emitter *e, enum place p, ir_ref r);
+/* Type of a node's value: "bool", "int", "long long", "float". */
+const char *type_of(const struct emitter *e, ir_ref r);
+bool fits_int(struct range x);
+bool is_cell(enum place p);
+/* The place whose struct holds the node's value when p asks for it; p itself
+ * when it is made there. */
+enum place home(const struct emitter *e, enum place p, ir_ref r);
+
+/* --- form.c: linear forms ------------------------------------------------- */
+const char *form_value(struct emitter *e, enum place p, ir_ref r, bool wide);
+const char *form_compare(struct emitter *e, enum place p, ir_ref r,
+                         bool unequal);
+const char *form_part(struct emitter *e, enum place p, ir_ref r, bool negate,
+                      const char **type);
+/* kv's coefficient in a LIN, GE0 or EQ0 whose other terms are of row or tile
+ * scope (then Base holds the form at the first column), else 0. */
+int64_t form_kv(const struct emitter *e, ir_ref r);
+/* k * c for the cell's column. */
+const char *form_step(struct emitter *e, int64_t k);
+/* Such a form at Base's first column, saturated to 32 bits if asked. */
+const char *form_base(struct emitter *e, ir_ref r, bool saturate,
+                      const char **type);
+
+/* --- score.c ----------------------------------------------------------------
+ */
+const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
+/* The cell's text of a float, where a tile factor folds into another one;
+ * NULL if none does. */
+const char *score_folded(struct emitter *e, ir_ref r);
+const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
+                         ir_ref r, ir_ref by, const char **type);
+
+/* --- mask.c
+ * ------------------------------------------------------------------- */
+void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
+void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
+
+#endif
