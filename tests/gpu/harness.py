@@ -18,6 +18,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import facc  # noqa: E402
+from device import DEVICE  # noqa: E402
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 LSE_TOLERANCE = 1e-5
@@ -45,13 +46,13 @@ def expect(condition, text):
 # ---- inputs -----------------------------------------------------------------
 
 def generator(seed):
-    return torch.Generator("cuda").manual_seed(seed)
+    return torch.Generator(DEVICE).manual_seed(seed)
 
 
 def guarded(shape, dtype, guard=512):
     """A NaN-filled tensor inside a NaN-filled buffer: (tensor, buffer, range)."""
     n = math.prod(shape)
-    buffer = torch.full((n + 2 * guard,), float("nan"), dtype=dtype, device="cuda")
+    buffer = torch.full((n + 2 * guard,), float("nan"), dtype=dtype, device=DEVICE)
     return buffer[guard:guard + n].view(shape), buffer, (guard, guard + n)
 
 
@@ -65,7 +66,7 @@ def random_qkv(B, H, Hkv, Sq, Skv, D, Dv=None, dtype="bf16", seed=0, gain=1.0):
     def normal(*shape):
         # Tails of NaN behind each tensor: a read past the end shows.
         x, _, _ = guarded(shape, DTYPES[dtype], guard=4096)
-        x.copy_(torch.randn(shape, generator=g, device="cuda") * gain)
+        x.copy_(torch.randn(shape, generator=g, device=DEVICE) * gain)
         return x
     return normal(B, H, Sq, D), normal(B, Hkv, Skv, D), normal(B, Hkv, Skv, Dv or D)
 
@@ -76,7 +77,7 @@ def grid(B, H, Sq, Skv):
     def a(n, where):
         shape = [1, 1, 1, 1]
         shape[where] = n
-        return torch.arange(n, device="cuda").view(shape)
+        return torch.arange(n, device=DEVICE).view(shape)
     return a(B, 0), a(H, 1), a(Sq, 2), a(Skv, 3)
 
 
@@ -88,16 +89,16 @@ def modified_scores(q, k, mod, scale, used_q, used_kv, dtype):
     s = q.to(dtype) @ k.to(dtype).repeat_interleave(group, 1).transpose(2, 3)
     s = s * (D ** -0.5 if scale is None else scale)
     b, h, i, j = grid(B, H, Sq, Skv)
-    keep = torch.ones((), dtype=torch.bool, device="cuda")
+    keep = torch.ones((), dtype=torch.bool, device=DEVICE)
     if mod is not None:
         s, keep = mod(s, b, h, i, j)
-        s = torch.broadcast_to(torch.as_tensor(s, device="cuda"), (B, H, Sq, Skv)).to(dtype)
-        keep = torch.as_tensor(keep, device="cuda")
+        s = torch.broadcast_to(torch.as_tensor(s, device=DEVICE), (B, H, Sq, Skv)).to(dtype)
+        keep = torch.as_tensor(keep, device=DEVICE)
     if used_q is not None:
         keep = keep & (i < used_q.view(B, 1, 1, 1))
     if used_kv is not None:
         keep = keep & (j < used_kv.view(B, 1, 1, 1))
-    return torch.where(keep, s, torch.full((), -math.inf, dtype=dtype, device="cuda"))
+    return torch.where(keep, s, torch.full((), -math.inf, dtype=dtype, device=DEVICE))
 
 
 def value_heads(v, H, dtype):
@@ -188,16 +189,22 @@ def compare(o, lse, ref, peer, lse_tolerance=LSE_TOLERANCE, factor=1.2):
         Worst.lse = max(Worst.lse, lse_error)
 
 
-def run_poisoned(program, q, k, v, out_dtype=None, **call):
-    """facc on q, k, v into guarded, NaN-filled output and LSE."""
-    shape = (*q.shape[:3], v.shape[3])
-    o, o_buffer, o_span = guarded(shape, out_dtype or q.dtype)
-    lse, l_buffer, l_span = guarded(q.shape[:3], torch.float32)
+def run_into(program, q, k, v, o, lse, **call):
+    if DEVICE == "cpu":
+        facc.cpu_attention(program, q, k, v, o, lse, **call)
+        return
     name = str(q.dtype).rpartition(".")[2]
-    kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], head_dim=q.shape[3],
-                            head_dim_v=v.shape[3], device=q.device.index or 0)
+    kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], device=0,
+                            head_dim=q.shape[3], head_dim_v=v.shape[3])
     kernel.prepare(q, k, v, o, lse, **call)()
     torch.cuda.synchronize()
+
+
+def run_poisoned(program, q, k, v, **call):
+    """facc on q, k, v into guarded, NaN-filled output and LSE."""
+    o, o_buffer, o_span = guarded((*q.shape[:3], v.shape[3]), q.dtype)
+    lse, l_buffer, l_span = guarded(q.shape[:3], torch.float32)
+    run_into(program, q, k, v, o, lse, **call)
     expect(guards_intact(o_buffer, o_span), "written outside the output")
     expect(guards_intact(l_buffer, l_span), "written outside the LSE")
     return o, lse
@@ -209,7 +216,7 @@ def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERA
     o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params, scale=scale,
                           seqused_q=used_q, seqused_kv=used_kv)
     ref = reference(q, k, v, mod, scale, used_q, used_kv)
-    usable = (causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
+    usable = (DEVICE == "cuda" and causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
               and used_q is None and used_kv is None)
     peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv)
     compare(o, lse, ref, peer, lse_tolerance)

@@ -5,25 +5,27 @@ An oracle here is mod(score, b, h, q, kv) -> (score, keep) over broadcast index
 tensors; it knows nothing of facc."""
 import torch
 
+from device import DEVICE
+
 
 def docs(B, S, seed=1):
     """Document ids [B, S], i32: runs of 1 to 200 tokens."""
     g = torch.Generator().manual_seed(seed)
     cuts = torch.rand(B, S, generator=g) < 0.01
-    return cuts.cumsum(1).to(torch.int32).cuda()
+    return cuts.cumsum(1).to(torch.int32).to(DEVICE)
 
 
 def slopes(H):
-    return torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device="cuda")
+    return torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device=DEVICE)
 
 
 def normal(*shape, seed=2):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).cuda()
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
 def ints(low, high, *shape, seed=3):
     g = torch.Generator().manual_seed(seed)
-    return torch.randint(low, high, shape, generator=g, dtype=torch.int32).cuda()
+    return torch.randint(low, high, shape, generator=g, dtype=torch.int32).to(DEVICE)
 
 
 # ---- the examples: name -> (inputs(B, H, Sq, Skv) -> (tensors, params, oracle), fast) ----
@@ -155,14 +157,14 @@ CONFORMANCE = {
     "S31 scalar tensor": (
         'local c = facc.tensor("c", "i32", {})\n',
         "score_mod = function(s) return s * c() end",
-        {"c": lambda: torch.tensor(2, dtype=torch.int32, device="cuda")}, {}),
+        {"c": lambda: torch.tensor(2, dtype=torch.int32, device=DEVICE)}, {}),
     "S33 skip odd": (_INF, "score_mod = function(s, b, h, q, kv) return kv % 2 == 0 and s or -inf end", {}, {}),
     "S40 silu": ("", "score_mod = function(s) return facc.silu(s) end", {}, {}),
     "S41 trig": ("", "score_mod = function(s, b) return math.sin(math.cos(s)) + math.tan(b) end", {}, {}),
     "S42 score compared": (
         _INF + 'local n = facc.tensor("n", "i32", {"B"})\n',
         "score_mod = function(s, b) if s <= n[b] then return 2 * s end return -inf end",
-        {"n": lambda: torch.tensor([1, 2], dtype=torch.int32, device="cuda")}, {}),
+        {"n": lambda: torch.tensor([1, 2], dtype=torch.int32, device=DEVICE)}, {}),
     "S47 decay": ("", "score_mod = function(s, b, h, q, kv) return s / (1 + 1e-4 * (q - kv) ^ 2) end", {}, {}),
     "S48 boost": ("", "score_mod = function(s, b, h, q, kv) return math.abs(q - kv) <= 8 and 2 * s or s end", {}, {}),
     "M03 inverse causal": ("", "mask_mod = function(b, h, q, kv) return q <= kv end", {}, {}),
@@ -170,7 +172,7 @@ CONFORMANCE = {
     "M14 batch prefix": (
         'local p = facc.tensor("p", "i32", {"B"})\n',
         "mask_mod = function(b, h, q, kv) return kv <= p[b] or q >= kv end",
-        {"p": lambda: torch.tensor([50, 131], dtype=torch.int32, device="cuda")}, {}),
+        {"p": lambda: torch.tensor([50, 131], dtype=torch.int32, device=DEVICE)}, {}),
     "M17 packed interval": (
         'local id, off = facc.tensor("id", "i32", {"kv"}), facc.tensor("off", "i32", {300})\n',
         "mask_mod = function(b, h, q, kv) return kv >= off[id[q]] and q >= kv end",
@@ -190,7 +192,7 @@ CONFORMANCE = {
     "M44 float offset": (
         'local off = facc.tensor("off", "f32", {"B"})\n',
         "mask_mod = function(b, h, q, kv) return q + 128 * off[b] >= kv end",
-        {"off": lambda: torch.tensor([0.5, -0.25], device="cuda")}, {}),
+        {"off": lambda: torch.tensor([0.5, -0.25], device=DEVICE)}, {}),
     "M45 run-time offset": (
         'local pos = facc.param("pos", "i32")\n',
         "mask_mod = function(b, h, q, kv) return kv <= q + pos end", {}, {"pos": 17}),

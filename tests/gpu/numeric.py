@@ -7,8 +7,9 @@ import torch
 
 import facc
 import mods
+from device import DEVICE
 from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, guarded,
-                     random_qkv, reference, run_poisoned, test)
+                     random_qkv, reference, run_into, run_poisoned, test)
 
 LENGTHS = (1, 2, 37, 127, 128, 129, 255, 257, 511, 1023, 1025, 2049)
 HEAD_DIMS = tuple(range(8, 257, 8))
@@ -131,18 +132,17 @@ def layouts():
 def strided_output():
     def transposed():
         q, k, v = random_qkv(2, 4, 4, 130, 150, 64, seed=12)
-        buffer = torch.full((2, 130, 4, 64), math.nan, dtype=q.dtype, device="cuda")
-        lse_buffer = torch.full((130, 2, 4), math.nan, device="cuda")
+        buffer = torch.full((2, 130, 4, 64), math.nan, dtype=q.dtype, device=DEVICE)
+        lse_buffer = torch.full((130, 2, 4), math.nan, device=DEVICE)
         o, lse = buffer.transpose(1, 2), lse_buffer.permute(1, 2, 0)
-        kernel = causal_program().kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
-        kernel.prepare(q, k, v, o, lse)()
+        run_into(causal_program(), q, k, v, o, lse)
         mod = mods.causal(0, 0, 0, 0)[2]
         compare(o, lse, reference(q, k, v, mod), emulation(q, k, v, mod))
     yield "O as BSHD, LSE as SBH", transposed
 
     def beyond_32_bits():
         stride = (1 << 31) + 512
-        buffer = torch.empty(stride + 4 * 64 * 64, dtype=torch.bfloat16, device="cuda")
+        buffer = torch.empty(stride + 4 * 64 * 64, dtype=torch.bfloat16, device=DEVICE)
         q, k, v = random_qkv(2, 1, 1, 64, 64, 64, seed=13)
         views = []
         for n, x in enumerate((q, k, v)):
@@ -150,9 +150,8 @@ def strided_output():
             view.copy_(x)
             views.append(view)
         o = buffer[3 * 4096:].as_strided((2, 1, 64, 64), (stride, 4096, 64, 1))
-        lse = torch.full((2, 1, 64), math.nan, device="cuda")
-        kernel = plain_program().kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
-        kernel.prepare(*views, o, lse)()
+        lse = torch.full((2, 1, 64), math.nan, device=DEVICE)
+        run_into(plain_program(), *views, o, lse)
         compare(o, lse, reference(q, k, v), emulation(q, k, v))
     yield "offsets over 2^31 elements", beyond_32_bits
 
@@ -169,14 +168,15 @@ def strided_output():
             check_case(plain_program(), *shifted)
         except facc.Error as e:
             expect("align" in e.message, f"refused without the reason: {e.message}")
-            torch.cuda.synchronize()
+            if DEVICE == "cuda":
+                torch.cuda.synchronize()
     yield "pointers aligned to 8 bytes", misaligned
 
 
 @test("rows")
 def used_lengths():
-    used_q = torch.tensor([0, 1, 100, 300, 257], dtype=torch.int32, device="cuda")
-    used_kv = torch.tensor([50, 0, 129, 1, 300], dtype=torch.int32, device="cuda")
+    used_q = torch.tensor([0, 1, 100, 300, 257], dtype=torch.int32, device=DEVICE)
+    used_kv = torch.tensor([50, 0, 129, 1, 300], dtype=torch.int32, device=DEVICE)
     for is_causal, program, mod in both_masks():
         for which in ("q", "kv", "both"):
             def case():
@@ -284,7 +284,7 @@ def oracle_case(program, q, k, v, tensors, params, tolerance=LSE_TOLERANCE):
     o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params)
     host = {n: x.cpu() for n, x in tensors.items()}
     ref_o, ref_lse = facc.oracle(q.cpu(), k.cpu(), v.cpu(), program=program, tensors=host, params=params)
-    ref_o, ref_lse = ref_o.cuda(), ref_lse.cuda()
+    ref_o, ref_lse = ref_o.to(DEVICE), ref_lse.to(DEVICE)
     expect(not torch.isnan(o).any(), "NaN in the output")
     empty = ref_lse == -math.inf
     expect(torch.equal(lse == -math.inf, empty), "LSE is -inf on other rows than the oracle's")

@@ -5,6 +5,9 @@ Needs a GPU, PyTorch and libfacc.so ($FACC_LIBRARY or build/release); without
 one of them it says SKIPPED and ends with 77 (--required: with 1).
 
     python3 tests/gpu/run_all.py [--groups lengths,mods] [--only TEXT]
+
+FACC_TEST_DEVICE=cpu runs the numeric groups on the CPU path (PyTorch still
+needed).
 """
 import argparse
 import os
@@ -28,18 +31,21 @@ def main():
         import torch
     except ImportError:
         return skip("PyTorch is not installed", args.required)
-    if not torch.cuda.is_available():
+    from device import DEVICE
+    if DEVICE == "cuda" and not torch.cuda.is_available():
         return skip("there is no GPU", args.required)
     try:
         import harness
     except ImportError as e:
         return skip(str(e), args.required)
-    import behaviour  # noqa: F401  (registers its tests)
     import numeric
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
+    if DEVICE == "cuda":
+        import behaviour  # noqa: F401  (registers its tests)
+    name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
+    print(f"{name}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     groups = {g for g in args.groups.split(",") if g}
-    if not args.only:
+    if not args.only and DEVICE == "cuda":
         start, kernels = time.time(), numeric.kernels(groups)
         harness.precompile(kernels, args.jobs)
         print(f"{len(kernels)} kernels ready in {time.time() - start:.1f} s")
