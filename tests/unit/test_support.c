@@ -10,7 +10,33 @@
 #include "compiler/support/diag.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/strbuf.h"
-#include "tests/unit/failing_alloc.h"
+
+/* Gives out memory `left` times and then refuses; counts what is alive. */
+struct failing {
+    long left, live;
+};
+
+static void *failing_fn(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    struct failing *f = user;
+    (void)old_size;
+    if (new_size == 0) {
+        free(ptr);
+        f->live--;
+        return NULL;
+    }
+    if (f->left <= 0)
+        return NULL;
+    f->left--;
+    if (!ptr)
+        f->live++;
+    return realloc(ptr, new_size);
+}
+
+static struct alloc failing_alloc(struct failing *f)
+{
+    return (struct alloc){failing_fn, f};
+}
 
 START_TEST(arena_gives_zeroed_aligned_memory)
 {
