@@ -16,9 +16,9 @@ end
 -- ---- helpers --------------------------------------------------------------
 
 -- Errors name the caller's line.
-local function expect(ok, name, what, value)
+local function expect(ok, name, what, value, level)
   if not ok then
-    error("facc.mods." .. name .. ": expected " .. what .. ", got " .. type(value), 3)
+    error("facc.mods." .. name .. ": expected " .. what .. ", got " .. type(value), level or 3)
   end
 end
 
@@ -124,7 +124,7 @@ end
 local function each_function(name, ...)
   local list = { ... }
   for i = 1, select("#", ...) do
-    expect(type(list[i]) == "function", name, "functions", list[i])
+    expect(type(list[i]) == "function", name, "functions", list[i], 4)
   end
   return list
 end

@@ -64,8 +64,8 @@ static void l_add_index(lua_State *L, int i, struct view *v)
     const struct ir_tensor *decl = &t->graph->tensors[v->tensor];
     int nth = v->n + 1;
     if (v->n == decl->rank)
-        l_fail(L, "tensor '%s' takes %d indices, got one more", decl->name,
-               decl->rank);
+        l_fail(L, "tensor '%s' takes %d %s, got more", decl->name, decl->rank,
+               decl->rank == 1 ? "index" : "indices");
     l_resolve(L, i);
     if (lua_type(L, i) == LUA_TSTRING)
         l_fail(L, "tensor '%s' has no field '%s'; its indices are integers",

@@ -153,7 +153,8 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what)
                "%s: strings are not converted to numbers in a mod (got "
                "\"%s\")",
                what, lua_tostring(L, i));
-    l_fail(L, "%s: expected a number, got %s", what, kind_name(L, i));
+    l_fail(L, "%s: expected a number, got %s%s", what, kind_name(L, i),
+           lua_isnil(L, i) ? " (is a name misspelt?)" : "");
 }
 
 ir_ref l_to_number(lua_State *L, int i, const char *what)
