@@ -95,9 +95,27 @@ static bool flatten(struct ir_graph *g, struct list *l, size_t n,
     return true;
 }
 
-/* Truth of r beside the facts, as the list sees it (1, -1, 0); *out is r
- * without the parts that are decided. */
-static int settle(struct facts *f, ir_ref r, int depth, ir_ref *out)
+static bool contains(const struct ir_graph *g, const struct list *l, ir_ref r)
+{
+    struct item key = item_of(g, r);
+    return l->n && bsearch(&key, l->x, l->n, sizeof *l->x, by_hash);
+}
+
+/* Truth of a clause's compound part by the clauses of the list: 1 when it is
+ * one of them, -1 when its negation is. */
+static int known_clause(struct ir_graph *g, const struct list *l, ir_ref r)
+{
+    bool clause = !ir_is(g, r, l->op);
+    ir_ref c = clause ? r : ir_not(g, r);
+    if (c == IR_NONE || !contains(g, l, c))
+        return 0;
+    return clause ? 1 : -1;
+}
+
+/* Truth of r beside the rest of the list, as the list sees it (1, -1, 0);
+ * *out is r without the parts that are decided. */
+static int settle(struct facts *f, const struct list *l, ir_ref r, int depth,
+                  ir_ref *out)
 {
     struct ir_graph *g = f->g;
     *out = r;
@@ -105,6 +123,11 @@ static int settle(struct facts *f, ir_ref r, int depth, ir_ref *out)
         return facts_truth(f, r);
     if (ir_is(g, r, IR_CONST_B) || depth == 0)
         return 0;
+    if (depth < SETTLE_DEPTH) {
+        int known = known_clause(g, l, r);
+        if (known)
+            return known;
+    }
     enum ir_op op = ir_node(g, r)->op;
     int strong = (op == IR_AND) == f->negate ? 1 : -1; /* decides r */
     uint32_t n = ir_node(g, r)->n, m = 0;
@@ -114,7 +137,7 @@ static int settle(struct facts *f, ir_ref r, int depth, ir_ref *out)
     int truth = 0;
     for (uint32_t k = 0; kept && k < n && truth != strong; k++) {
         ir_ref part = ir_arg(g, r, k);
-        truth = settle(f, part, depth - 1, &kept[m]);
+        truth = settle(f, l, part, depth - 1, &kept[m]);
         changed |= truth || kept[m] != part;
         m += truth == 0;
     }
@@ -151,7 +174,7 @@ static bool simplify(struct ir_graph *g, struct list *l, bool *again,
         ir_ref r = l->x[k].ref;
         if (facts_is_literal(g, r))
             continue;
-        int truth = settle(&f, r, SETTLE_DEPTH, &x[m]);
+        int truth = settle(&f, l, r, SETTLE_DEPTH, &x[m]);
         if (truth < 0) {
             *result = ir_const_b(g, l->op == IR_OR);
             return false;
