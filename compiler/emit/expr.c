@@ -139,7 +139,8 @@ static const char *index_offset(struct emitter *e, enum place p, ir_ref load,
                                 uint32_t d)
 {
     return fmt(e, "facc_at<%u>(args.tensors[%" PRId64 "], %s)", d,
-               ir_node(e->g, load)->i, expr(e, p, ir_arg(e->g, load, d)));
+               ir_node(e->g, load)->i,
+               bare(e, expr(e, p, ir_arg(e->g, load, d))));
 }
 
 /* The widest-scope place below p that knows some index of the load: row, else
@@ -266,10 +267,17 @@ static const char *substitute(struct emitter *e, const char *pattern,
     struct strbuf b;
     strbuf_init(&b, e->arena);
     for (const char *s = pattern; *s; s++) {
-        if (s[0] == '$')
-            strbuf_add(&b, operand[*++s - '0']);
-        else
+        if (s[0] != '$') {
             strbuf_addn(&b, s, 1);
+            continue;
+        }
+        /* a call's argument needs no parentheses of its own */
+        const char *x = operand[s[1] - '0'];
+        const bool argument =
+            s > pattern && (s[-1] == '(' || (s[-1] == ' ' && s[-2] == ',')) &&
+            (s[2] == ',' || s[2] == ')');
+        strbuf_add(&b, argument ? bare(e, x) : x);
+        s++;
     }
     e->failed |= b.failed;
     return strbuf_text(&b);

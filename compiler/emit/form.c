@@ -253,6 +253,16 @@ static bool sums_fit(const struct form *f)
     return true;
 }
 
+static const char *add_const(struct emitter *e, const char *text, int64_t c,
+                             bool wide)
+{
+    if (!*text || c == INT64_MIN)
+        return fmt(e, "%s%s%s", text, *text ? " + " : "",
+                   expr_int_const(e, c, wide));
+    return fmt(e, "%s %c %s", text, c < 0 ? '-' : '+',
+               expr_int_const(e, c < 0 ? -c : c, wide));
+}
+
 /* Positive terms first, then negative ones. */
 static const char *sum_text(struct emitter *e, enum place p,
                             const struct form *f, bool wide)
@@ -269,8 +279,7 @@ static const char *sum_text(struct emitter *e, enum place p,
                            pass ? (*text ? " - " : "-") : (*text ? " + " : ""),
                            item_text(e, p, &f->item[j], wide));
         if (f->c != 0 && (f->c < 0) == pass)
-            text = fmt(e, "%s%s%s", text, *text ? " + " : "",
-                       expr_int_const(e, f->c, wide));
+            text = add_const(e, text, f->c, wide);
     }
     return fmt(e, "(%s)", text);
 }
@@ -335,7 +344,12 @@ const char *form_compare(struct emitter *e, enum place p, ir_ref r,
     }
     const char *left = side(e, p, &f, false, f.c > 0 ? f.c : 0);
     const char *right = side(e, p, &f, true, f.c < 0 ? -f.c : 0);
-    return fmt(e, "(%s %s %s)", left, op, right);
+    bool positive = false;
+    for (int j = 0; j < f.n; j++)
+        positive |= f.item[j].k > 0;
+    if (positive || !ge)
+        return fmt(e, "(%s %s %s)", left, op, right);
+    return fmt(e, "(%s %s %s)", right, op[1] ? "<=" : "<", left);
 }
 
 /* --- members -----------------------------------------------------------------
@@ -389,6 +403,6 @@ const char *form_base(struct emitter *e, ir_ref r, bool saturate,
     const char *text = sum_text(e, PLACE_BASE, &f, in_wide);
     *type = wide && !saturate ? "long long" : "int";
     if (wide && saturate)
-        return fmt(e, "facc_saturate(%s)", text);
+        return fmt(e, "facc_saturate(%s)", bare(e, text));
     return in_wide && !wide ? fmt(e, "(int)%s", text) : text;
 }

@@ -130,15 +130,24 @@ static bool facts(struct emitter *e, const struct ir_roots *roots)
             e->range[r] = range_of(e, r);
         e->cost[r] = cost_of(e, r);
     }
+    return !e->failed;
+}
+
+/* Empty places; uses are kept for the second round. */
+static bool clear_places(struct emitter *e)
+{
+    e->n_members = 0;
     for (int p = 0; p < PLACE_COUNT; p++) {
         struct place_text *at = &e->at[p];
         strbuf_init(&at->body, e->arena);
-        at->local = arena_alloc(e->arena, n * sizeof *at->local);
-        at->uses = arena_alloc(e->arena, n * sizeof *at->uses);
+        at->n_locals = at->n_members = 0;
+        at->local = arena_alloc(e->arena, e->n_nodes * sizeof *at->local);
+        if (!at->uses)
+            at->uses = arena_alloc(e->arena, e->n_nodes * sizeof *at->uses);
         if (!at->local || !at->uses)
             return false;
     }
-    return !e->failed;
+    return true;
 }
 
 /* --- choices
@@ -205,7 +214,7 @@ static void add_struct(const struct emitter *e, struct strbuf *out,
     bool any = false;
     for (int k = 0; k < e->n_members; k++) {
         const struct member *m = &e->member[k];
-        if (m->place != p)
+        if (m->place != p || !m->value)
             continue;
         strbuf_addf(out, "%s        %s %s;\n", any ? "" : "\n", m->type,
                     strchr(m->name, '.') + 1);
@@ -306,6 +315,19 @@ static void add_variant(const struct emitter *e, const struct texts *t,
     strbuf_add(out, "    }\n};\n");
 }
 
+static void write_places(struct emitter *e, const struct ir_roots *roots,
+                         const struct plain_bounds *bounds, struct texts *t)
+{
+    count_uses(e, PLACE_SCORE, roots->score);
+    t->score = bare(e, score_times_log2e(e, PLACE_SCORE, roots->score));
+    count_uses(e, PLACE_MASK, roots->keep);
+    t->mask = bare(e, expr(e, PLACE_MASK, roots->keep));
+    mask_range(e, roots->keep, bounds);
+    mask_verdict(e, roots->keep, bounds);
+    for (int p = 0; p < PLACE_COUNT; p++)
+        e->failed |= e->at[p].body.failed;
+}
+
 /* The file's name without folders: text must not depend on where it lies. */
 static const char *base_name(const char *file)
 {
@@ -330,15 +352,15 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
         .needs_score = ir_node(g, roots->keep)->deps & IR_DEP_SCORE,
         .reverse = is_reverse(&e, roots, &bounds),
     };
-    count_uses(&e, PLACE_SCORE, roots->score);
-    t.score = score_times_log2e(&e, PLACE_SCORE, roots->score);
-    count_uses(&e, PLACE_MASK, roots->keep);
-    t.mask = expr(&e, PLACE_MASK, roots->keep);
-    mask_range(&e, roots->keep, &bounds);
-    mask_verdict(&e, roots->keep, &bounds);
-    add_variant(&e, &t, out);
-    for (int p = 0; p < PLACE_COUNT; p++)
-        e.failed |= e.at[p].body.failed;
+    for (int round = 0; round < 2 && !e.failed; round++) {
+        e.counting = round == 0;
+        if (clear_places(&e))
+            write_places(&e, roots, &bounds, &t);
+        else
+            e.failed = true;
+    }
+    if (!e.failed)
+        add_variant(&e, &t, out);
     if (e.failed || out->failed || g->failed) {
         diag_nomem(g->diag, "emit");
         return false;

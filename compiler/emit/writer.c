@@ -31,8 +31,7 @@ void emit_line(struct emitter *e, struct strbuf *out, ir_ref r)
         strbuf_addf(out, "#line %u \"%s\"\n", line, e->file);
 }
 
-/* Without the parentheses that enclose the whole text. */
-static const char *bare(struct emitter *e, const char *text)
+const char *bare(struct emitter *e, const char *text)
 {
     const size_t n = strlen(text);
     if (n < 2 || text[0] != '(' || text[n - 1] != ')')
@@ -56,6 +55,19 @@ const char *statement(struct emitter *e, enum place p, ir_ref r,
     strbuf_add(&at->body, bare(e, value));
     strbuf_add(&at->body, ";\n");
     return name;
+}
+
+/* A member that is the same text is the same value. */
+static const char *same_value(const struct emitter *e, enum place where,
+                              const char *type, const char *value)
+{
+    for (int k = 0; k < e->n_members; k++) {
+        const struct member *m = &e->member[k];
+        if (m->place == where && m->value && strcmp(m->type, type) == 0 &&
+            strcmp(m->value, value) == 0)
+            return m->name;
+    }
+    return NULL;
 }
 
 static const struct member *find(const struct emitter *e, enum place where,
@@ -98,17 +110,23 @@ const char *member(struct emitter *e, enum place where, enum member_kind kind,
     struct place_text *at = &e->at[where];
     const char *type = "float";
     count_uses(e, where, r);
-    const char *value = member_value(e, where, kind, r, by, &type);
+    const char *value = bare(e, member_value(e, where, kind, r, by, &type));
+    const char *name = same_value(e, where, type, value);
     struct member *m = add(e);
     if (!m)
         return "";
-    *m = (struct member){.place = where, .kind = kind, .node = r, .by = by};
-    m->type = type;
-    m->name = fmt(e, "%s.%c%d", handle[where], letter[where], ++at->n_members);
-    emit_line(e, &at->body, r);
-    strbuf_addf(&at->body, "        %s = ", m->name);
-    strbuf_add(&at->body, bare(e, value));
-    strbuf_add(&at->body, ";\n");
+    *m = (struct member){
+        .place = where, .kind = kind, .node = r, .by = by, .type = type};
+    m->name =
+        name ? name
+             : fmt(e, "%s.%c%d", handle[where], letter[where], ++at->n_members);
+    if (!name) {
+        m->value = value;
+        emit_line(e, &at->body, r);
+        strbuf_addf(&at->body, "        %s = ", m->name);
+        strbuf_add(&at->body, value);
+        strbuf_add(&at->body, ";\n");
+    }
     if (kind == MEMBER_VALUE)
         at->local[r] = m->name;
     return m->name;
@@ -118,6 +136,8 @@ const char *member(struct emitter *e, enum place where, enum member_kind kind,
 void count_uses(struct emitter *e, enum place p, ir_ref root)
 {
     const struct ir_node *n = ir_node(e->g, root);
+    if (!e->counting)
+        return;
     if (e->at[p].uses[root]++ || home(e, p, root) != p)
         return;
     for (uint32_t k = 0; k < n->n; k++)

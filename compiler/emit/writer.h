@@ -48,7 +48,7 @@ struct member {
     ir_ref node, by;  /* by: MEMBER_SLOPE's factor, else IR_NONE */
     const char *name; /* "t.t1" as used, the member itself after the dot */
     const char *type;
-    const char *value; /* text in its place */
+    const char *value; /* text in its place; NULL: another member's */
 };
 
 struct range {
@@ -75,6 +75,7 @@ struct emitter {
     struct place_text at[PLACE_COUNT];
     struct member *member;
     int n_members, cap_members;
+    bool counting; /* the first of two rounds: finds shared values */
     bool failed;
 };
 
@@ -82,6 +83,8 @@ struct emitter {
 /* Text in the arena. */
 const char *fmt(struct emitter *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Without the parentheses that enclose the whole text. */
+const char *bare(struct emitter *e, const char *text);
 /* "const type name = value;" in the place, after #line of the node. Returns
  * the name. */
 const char *statement(struct emitter *e, enum place p, ir_ref r,
