@@ -89,7 +89,7 @@ void cpu_scratch_free(struct cpu_scratch *s)
 static char *at(const facc_tensor *t, int64_t b, int64_t h, int64_t row)
 {
     int64_t e = b * t->stride[0] + h * t->stride[1] + row * t->stride[2];
-    return (char *)t->data + e * (int64_t)facc_dtype_size(t->dtype);
+    return (char *)t->data + e * (int64_t)dtype_size((enum dtype)t->dtype);
 }
 
 static char *row_of(const struct cpu_call *call, void *matrix, int row, int ld)
