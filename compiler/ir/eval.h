@@ -63,7 +63,8 @@ bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
 /* Which columns rows q0 .. q1 - 1 of (b, h) need, by the plain bounds of the
  * mask (causal, windows): outside [lo, hi) every cell is masked; inside
  * [full_lo, full_hi) every cell is kept and the mask need not be asked.
- * Both are cut to [0, n_kv) and may be empty. Forgets the tile. */
+ * Both lie within [0, n_kv); none to ask at all is [0, 0). Forgets the
+ * tile. */
 struct eval_range {
     int64_t lo, hi, full_lo, full_hi;
 };

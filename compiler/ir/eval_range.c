@@ -85,9 +85,9 @@ void eval_kv_range(struct eval_state *s, int64_t b, int64_t h, int64_t q0,
     } else {
         exact = apply(s, p->keep, q0, q1, &r);
     }
-    if (r.hi < r.lo)
-        r.hi = r.lo;
-    if (!exact || r.full_hi < r.full_lo || r.hi == r.lo)
+    if (r.hi <= r.lo)
+        r = (struct eval_range){0, 0, 0, 0};
+    if (!exact || r.full_hi < r.full_lo)
         r.full_hi = r.full_lo = r.lo;
     *out = r;
 }

@@ -698,6 +698,7 @@ static void check_range(ir_ref keep, bool exact)
             struct eval_range r;
             eval_kv_range(s, 0, h, q0, q1, 50, &r);
             ck_assert(0 <= r.lo && r.lo <= r.hi && r.hi <= 50);
+            ck_assert(r.lo < r.hi || r.lo == 0);
             for (int k = 0; k < 50; k++) {
                 bool out = k < r.lo || k >= r.hi;
                 bool full = k >= r.full_lo && k < r.full_hi;
@@ -722,6 +723,8 @@ START_TEST(ranges)
     check_range(ir_lt(g, h, i(2)), true);
     check_range(ir_and2(g, causal, ir_lt(g, h, i(2))), true);
     check_range(ir_le(g, ir_mul(g, kv, i(3)), ir_add(g, q, i(20))), true);
+    check_range(ir_le(g, ir_add(g, q, i(30)), kv), true);
+    check_range(ir_le(g, ir_add(g, q, i(90)), kv), true);
     check_range(ir_lt(g, q, i(21)), true);
     check_range(ir_lt(g, kv, i(21)), true);
     ir_ref odd = ir_eq(g, ir_floormod(g, kv, i(2)), i(1));
