@@ -1,0 +1,21 @@
+#!/bin/sh
+# The public header by itself: as strict C11 and as C++17, each also run.
+set -eu
+cd "$(dirname "$0")/../.."
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+${CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror -Wshadow -Wconversion \
+    -Wstrict-prototypes -Wundef -Wwrite-strings \
+    -I. tests/api/test_facc_h.c -o "$dir/c"
+"$dir/c"
+if ! command -v "${CXX:-c++}" >/dev/null; then
+    echo "no C++ compiler: the C++ half is skipped"
+    exit 0
+fi
+# C structs that are zeroed by a short initialiser are meant that way.
+${CXX:-c++} -std=c++17 -pedantic -Wall -Wextra -Werror -Wshadow -Wconversion \
+    -Wundef -Wno-missing-field-initializers \
+    -I. tests/api/test_facc_h.cpp -o "$dir/cpp"
+"$dir/cpp"
+echo "facc.h compiles as C11 and C++17"
