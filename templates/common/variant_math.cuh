@@ -3,8 +3,7 @@
 // every architecture from sm_80.
 #pragma once
 #include "common/args.cuh"
-
-#define FACC_FN __device__ __forceinline__
+#include "common/variant_ptx.cuh"
 
 // ---- verdicts: bit 0: a cell may be masked, bit 1: a cell may count
 constexpr int kVerdictEmpty = 1, kVerdictFull = 2, kVerdictPartial = 3;
@@ -126,20 +125,6 @@ FACC_FN float facc_reciprocal(float a)
     return fabsf(p) > kMaxFloat && a != 0.0f ? copysignf(kMaxFloat, p) : p;
 }
 
-FACC_FN float facc_ex2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-FACC_FN float facc_rcp(float x)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 FACC_FN float facc_exp(float x)
 {
     return expf(x);
@@ -157,14 +142,6 @@ FACC_FN float facc_tanh(float x)
     p = fmaf(z, p, -0.33332598209381104f);
     const float near = fmaf(x * z, p, x);
     return a < 0.6f ? near : copysignf(far, x);
-}
-
-// The hardware's approximation: relative error about 2^-11.
-FACC_FN float facc_tanh_fast(float x)
-{
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 FACC_FN float facc_sigmoid(float x)
@@ -217,13 +194,6 @@ template <int d> FACC_FN long long facc_at(const facc_captured &t, long long i)
 template <class T> FACC_FN T facc_element(const facc_captured &t, long long offset)
 {
     return t.data != nullptr ? __ldg((const T *)t.data + offset) : T(0);
-}
-
-FACC_FN float facc_half_bits(unsigned bits)
-{
-    float y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)bits));
-    return y;
 }
 
 FACC_FN float facc_load_f32(const facc_captured &t, long long offset)
