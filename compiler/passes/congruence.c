@@ -126,7 +126,7 @@ static ir_ref substitute(struct congruence *c, ir_ref r, const struct trial *t)
  * improvement, and the graph is as before. Memory stays an error. */
 static void recover(struct ir_graph *g)
 {
-    if (g->failed && g->diag->status != DIAG_MEMORY) {
+    if (g->failed && g->diag && g->diag->status != DIAG_MEMORY) {
         g->failed = false;
         diag_init(g->diag);
     }
