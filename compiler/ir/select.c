@@ -255,9 +255,30 @@ static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
     return ir_rebuild(g, t, x);
 }
 
+/* A select in an arm that shares a value with the other arm is one select
+ * by more logic: c ? x : (d ? x : y) is c or d ? x : y. */
+static ir_ref select_nested(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+{
+    for (uint32_t k = 1; k <= 2 && is_select(g, f); k++)
+        if (ir_arg(g, f, k) == t) {
+            ir_ref d = ir_arg(g, f, 0);
+            ir_ref either = ir_or2(g, c, k == 1 ? d : ir_not(g, d));
+            return ir_select(g, either, t, ir_arg(g, f, 3 - k));
+        }
+    for (uint32_t k = 1; k <= 2 && is_select(g, t); k++)
+        if (ir_arg(g, t, k) == f) {
+            ir_ref d = ir_arg(g, t, 0);
+            ir_ref both = ir_and2(g, c, k == 2 ? d : ir_not(g, d));
+            return ir_select(g, both, ir_arg(g, t, 3 - k), f);
+        }
+    return IR_NONE;
+}
+
 static ir_ref select_number(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
 {
-    ir_ref r = IR_NONE;
+    ir_ref r = select_nested(g, c, t, f);
+    if (r || g->failed)
+        return r;
     if (type_of(g, t) == IR_FLOAT)
         r = select_step(g, c, t, f);
     else

@@ -110,6 +110,25 @@ START_TEST(operands_leave)
 }
 END_TEST
 
+START_TEST(nested_selects_share_an_arm)
+{
+    OPEN;
+    ir_ref c = load1(f, T_BOOL, q), d = load1(f, T_BOOL, kv), s = f->s;
+    ir_ref x = load1(f, T_FLOAT, f->h);
+    ir_ref in = sel(f, d, s, x), not_d = not1(f, d);
+    ck_same(f, sel(f, c, s, in), sel(f, or2(f, c, d), s, x));
+    ck_same(f, sel(f, c, x, in), sel(f, or2(f, c, not_d), x, s));
+    ck_same(f, sel(f, c, in, x), sel(f, and2(f, c, d), s, x));
+    ck_same(f, sel(f, c, in, s), sel(f, and2(f, c, not_d), x, s));
+    /* two ways to boost the diagonal */
+    ir_ref twice = ir_mul(f->g, s, flt(f, 2)), m = sub(f, q, kv);
+    ir_ref far = gt(f, m, num(f, 8)), ahead = lt(f, m, num(f, -8));
+    ck_same(f, sel(f, far, s, sel(f, ahead, s, twice)),
+            sel(f, le(f, ir_abs(f->g, m), num(f, 8)), twice, s));
+    CLOSE;
+}
+END_TEST
+
 START_TEST(steps_leave)
 {
     OPEN;
@@ -212,6 +231,7 @@ int main(void)
                                   or_of_ands_from_paths,
                                   linear_terms_leave,
                                   operands_leave,
+                                  nested_selects_share_an_arm,
                                   steps_leave,
                                   random_trees_against_brute_force,
                                   every_allocation_may_fail};
