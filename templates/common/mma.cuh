@@ -72,6 +72,18 @@ template <int kPending> __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Named barriers (0 is __syncthreads): sync waits until kCount threads have come, arrive only
+// counts itself.
+template <int kCount> __device__ __forceinline__ void barrier_sync(int id)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kCount) : "memory");
+}
+
+template <int kCount> __device__ __forceinline__ void barrier_arrive(int id)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(kCount) : "memory");
+}
+
 __device__ __forceinline__ void store_shared(unsigned address, unsigned value)
 {
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");

@@ -13,7 +13,7 @@ __device__ __forceinline__ bool aligned_16(const void *p, const long long (&stri
 
 // The 16-byte units of a row are spread over kLanes threads (a power of two, some idle), so that a
 // thread keeps its column and only its row pointer moves.
-template <int kRows, int kCols> class TileCopy
+template <int kRows, int kCols, int kCopyThreads> class TileCopy
 {
     static constexpr int kUnits = round_up(kCols, 16) / 8;
     static constexpr int kLanes = kUnits <= 2    ? 2
@@ -21,7 +21,7 @@ template <int kRows, int kCols> class TileCopy
                                   : kUnits <= 8  ? 8
                                   : kUnits <= 16 ? 16
                                                  : 32;
-    static constexpr int kRowsAtOnce = kThreads / kLanes;
+    static constexpr int kRowsAtOnce = kCopyThreads / kLanes;
     static constexpr int kBytes = 16 * kUnits + 16; // of a shared row
 
   public:
@@ -46,7 +46,7 @@ template <int kRows, int kCols> class TileCopy
     template <bool kTail>
     __device__ __forceinline__ void copy_units(unsigned dst, int row0, int n_rows) const
     {
-        const int unit = threadIdx.x % kLanes, row = threadIdx.x / kLanes;
+        const int unit = threadIdx.x % kLanes, row = threadIdx.x % kCopyThreads / kLanes;
         if (kUnits < kLanes && unit >= kUnits)
             return;
         const bool in_row = kCols % 16 == 0 || unit < kCols / 8;
@@ -69,7 +69,7 @@ template <int kRows, int kCols> class TileCopy
     __device__ __forceinline__ void copy_elements(unsigned dst, int row0, int n_rows) const
     {
 #pragma unroll 1
-        for (int i = threadIdx.x; i < kRows * kUnits * 8; i += kThreads) {
+        for (int i = threadIdx.x % kCopyThreads; i < kRows * kUnits * 8; i += kCopyThreads) {
             const int row = i / (kUnits * 8), col = i % (kUnits * 8);
             unsigned short v = 0;
             if (col < kCols && row0 + row < n_rows)

@@ -1,112 +1,21 @@
 // The loop over KV tiles: S = Q K^T, score and mask, online softmax, O += P V, with K and V copied
 // ahead by cp.async.
+//
+// Two schedules. With one group of warps (four) a CTA goes through these steps in order, and a
+// second CTA of the multiprocessor fills the gaps as it can. With two groups (eight warps) the
+// groups take turns: while one has the tensor cores for P V of the last tile and Q K^T of this one,
+// the other makes its softmax. Each scheduler of the multiprocessor has warps of both groups. Left
+// alone, warps fall into step: all want the tensor cores, then none does.
 #pragma once
-
 #include "sm80/copy.cuh"
+#include "sm80/multiply.cuh"
 #include "sm80/scheduler.cuh"
 #include "sm80/score.cuh"
 #include "sm80/softmax.cuh"
 
-// Shared-memory addresses for this lane's part in ldmatrix.
-struct Addresses {
-    unsigned q; // of the warp's rows: A fragments
-    unsigned k; // of stage 0: B fragments of two column blocks
-    unsigned v; // of stage 0: transposed, B fragments of two output blocks
-};
-
-__device__ __forceinline__ Addresses lane_addresses(unsigned shared)
-{
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned k0 = shared + kBytesQ, v0 = k0 + kStages * kBytesK;
-    Addresses a;
-    a.q = shared + (warp * kRowsPerWarp + lane % 16) * kRowBytes + lane / 16 * 16;
-    a.k = k0 + (lane % 8 + lane / 16 * 8) * kRowBytes + lane / 8 % 2 * 16;
-    a.v = v0 + lane % 16 * kRowBytesV + lane / 16 * 16;
-    return a;
-}
-
-using QFragments = unsigned[kQInRegisters ? kStepsD : 1][kBlocksM][4];
-
-__device__ __forceinline__ void load_q(QFragments &q, unsigned address, int slot, int step)
-{
-#pragma unroll
-    for (int m = 0; m < kBlocksM; ++m)
-        ldmatrix_x4(q[slot][m], address + 16 * m * kRowBytes + 32 * step);
-}
-
-// S = Q K^T. The fragment of the next MMAs is read before the MMAs of this one are issued.
-__device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, const Addresses &a,
-                                            unsigned k)
-{
-#pragma unroll
-    for (int m = 0; m < kBlocksM; ++m)
-#pragma unroll
-        for (int n = 0; n < kBlocksN; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                s[m][n][e] = 0.0f;
-
-    unsigned b[2][4];
-    ldmatrix_x4(b[0], k);
-#pragma unroll
-    for (int step = 0; step < kStepsD; ++step) {
-        const int slot = kQInRegisters ? step : 0;
-        if (!kQInRegisters)
-            load_q(q, a.q, 0, step);
-#pragma unroll
-        for (int pair = 0; pair < kStepsN; ++pair) {
-            const int i = step * kStepsN + pair, next = i + 1;
-            if (next < kStepsD * kStepsN)
-                ldmatrix_x4(b[next % 2],
-                            k + 16 * (next % kStepsN) * kRowBytes + 32 * (next / kStepsN));
-#pragma unroll
-            for (int m = 0; m < kBlocksM; ++m) {
-                mma_16816(s[m][2 * pair], q[slot][m], b[i % 2][0], b[i % 2][1]);
-                mma_16816(s[m][2 * pair + 1], q[slot][m], b[i % 2][2], b[i % 2][3]);
-            }
-        }
-    }
-}
-
-// O += P V, P made from the scores one step of 16 columns at a time, beside the MMAs of the step
-// before.
-__device__ __forceinline__ void multiply_pv(Output &o, const Scores &s, float multiplier,
-                                            RowState &state, unsigned v)
-{
-    constexpr int kPairs = kBlocksV / 2;
-    float offset[kBlocksM][2];
-#pragma unroll
-    for (int m = 0; m < kBlocksM; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-            offset[m][half] = negated_reference(state.reference[m][half]);
-
-    unsigned b[2][4];
-    ldmatrix_x4_trans(b[0], v);
-#pragma unroll
-    for (int step = 0; step < kStepsN; ++step) {
-        unsigned p[kBlocksM][4];
-#pragma unroll
-        for (int m = 0; m < kBlocksM; ++m)
-            weights(s, m, step, multiplier, offset[m], state, p[m]);
-#pragma unroll
-        for (int pair = 0; pair < kPairs; ++pair) {
-            const int i = step * kPairs + pair, next = i + 1;
-            if (next < kStepsN * kPairs)
-                ldmatrix_x4_trans(b[next % 2],
-                                  v + 16 * (next / kPairs) * kRowBytesV + 32 * (next % kPairs));
-#pragma unroll
-            for (int m = 0; m < kBlocksM; ++m) {
-                mma_16816(o[m][2 * pair], p[m], b[i % 2][0], b[i % 2][1]);
-                mma_16816(o[m][2 * pair + 1], p[m], b[i % 2][2], b[i % 2][3]);
-            }
-        }
-    }
-}
-
 // For the raw-score path, which needs a positive multiplier: a negative scale moves its sign into
-// the Q tile, a zero scale zeroes the tile (so that -inf * 0 never arises). Rare; Q and its
-// visibility are settled here.
+// the Q tile, a zero scale zeroes the tile (so that -inf * 0 never arises). Rare; waits for Q, the
+// caller's next barrier makes it visible.
 __device__ __forceinline__ float settle_scale(float scale_log2, unsigned shared)
 {
     if (scale_log2 > 0.0f)
@@ -121,84 +30,229 @@ __device__ __forceinline__ float settle_scale(float scale_log2, unsigned shared)
     return scale_log2 < 0.0f ? -scale_log2 : 1.0f;
 }
 
-__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Variant::Tile &t,
-                                             const Work &w, unsigned shared, Stage &stage,
-                                             RowState &state, Output &o)
-{
-    const TileCopy<kTileN, kHeadDim> copy_k(w.k, 2 * args.k_stride[2],
-                                            aligned_16(args.k, args.k_stride));
-    const TileCopy<kTileN, kHeadDimV> copy_v(w.v, 2 * args.v_stride[2],
-                                             aligned_16(args.v, args.v_stride));
-    const unsigned k0 = shared + kBytesQ, v0 = k0 + kStages * kBytesK;
-    const Addresses a = lane_addresses(shared);
+// What a CTA's loop works with.
+struct Loop {
+    using CopyQ = TileCopy<kTileM, kHeadDim, kThreads>;
+    using CopyK = TileCopy<kTileN, kHeadDim, kGroupThreads>;
+    using CopyV = TileCopy<kTileN, kHeadDimV, kGroupThreads>;
 
-    TileWalk walk(args, t, w);
-    bool masked = false, next_masked = false;
-    int tile = walk.next(args, t, w, masked);
-    if (tile < 0)
-        return;
-    TileCopy<kTileM, kHeadDim>(w.q, 2 * args.q_stride[2], aligned_16(args.q, args.q_stride))
-        .start(shared, w.q0, w.q_len);
-    copy_k.start(k0, tile * kTileN, w.kv_len);
-    if constexpr (kStages == 2)
-        copy_v.start(v0, tile * kTileN, w.kv_len);
-    cp_async_commit();
-    fill_stage(args, t, stage, 0, w.q0, tile * kTileN);
-    float multiplier = 1.0f;
-    if constexpr (kRawScores)
-        multiplier = settle_scale(args.scale_log2, shared);
-
+    const KernelArgs &args;
+    const Variant::Tile &t;
+    const Work &w;
+    Stage &stage;
+    RowState &state;
+    Output &o;
+    unsigned k0, v0; // shared buffers
+    Addresses a;
+    CopyK copy_k;
+    CopyV copy_v;
+    float multiplier; // of scores as make_weights gets them
     Rows rows;
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocksM; ++i)
-        rows[i / 2][i % 2] = Variant::row(
-            args, t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * i);
-
     QFragments q;
-    int buffer = 0; // of this tile: of the stage, and of K and V if they have two
-#pragma unroll 1
-    for (bool first = true;; first = false) {
+
+    __device__ __forceinline__ Loop(const KernelArgs &args, const Variant::Tile &t, const Work &w,
+                                    unsigned shared, Stage &stage, RowState &state, Output &o)
+        : args(args), t(t), w(w), stage(stage), state(state), o(o), k0(shared + kBytesQ),
+          v0(shared + kBytesQ + kStages * kBytesK), a(lane_addresses(shared)),
+          copy_k(w.k, 2 * args.k_stride[2], aligned_16(args.k, args.k_stride)),
+          copy_v(w.v, 2 * args.v_stride[2], aligned_16(args.v, args.v_stride)), multiplier(1.0f)
+    {
+    }
+
+    __device__ __forceinline__ void start_k(int tile, int buffer) const
+    {
+        copy_k.start(k0 + buffer * kBytesK, tile * kTileN, w.kv_len);
+    }
+
+    __device__ __forceinline__ void start_v(int tile, int buffer) const
+    {
+        copy_v.start(v0 + buffer * kBytesV, tile * kTileN, w.kv_len);
+    }
+
+    __device__ __forceinline__ void fill(int tile, int buffer) const
+    {
+        fill_stage<kGroupThreads>(args, t, stage, buffer, w.q0, tile * kTileN);
+    }
+
+    // Q and what depends on it; the caller has started K of the first tile (and V with one group
+    // and two stages).
+    __device__ __forceinline__ void prepare(unsigned shared)
+    {
+        CopyQ(w.q, 2 * args.q_stride[2], aligned_16(args.q, args.q_stride))
+            .start(shared, w.q0, w.q_len);
+        cp_async_commit();
+        if constexpr (kRawScores)
+            multiplier = settle_scale(args.scale_log2, shared);
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i)
+            rows[i / 2][i % 2] = Variant::row(
+                args, t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * i);
         cp_async_wait<0>();
-        __syncthreads(); // this tile's K (and V) have landed; all warps are done with the tile
-                         // before
-        if (kQInRegisters && first) {
+        __syncthreads();
+        if constexpr (kQInRegisters)
 #pragma unroll
             for (int step = 0; step < kStepsD; ++step)
-                load_q(q, a.q, kQInRegisters ? step : 0, step);
-        }
-        const int kv0 = tile * kTileN, other = buffer ^ 1;
-        tile = walk.next(args, t, w, next_masked);
+                load_q(q[step], a.q, step);
+    }
+
+    // Raw scores to what make_weights takes, references and output brought up to date.
+    __device__ __forceinline__ void prepare_scores(Scores &s, TileWork work, int tile, int buffer)
+    {
+        if (work == kTileMasked)
+            apply_score<true>(args, t, rows, stage, buffer, w, tile * kTileN, s);
+        else if constexpr (!kRawScores)
+            apply_score<false>(args, t, rows, stage, buffer, w, tile * kTileN, s);
+        update_reference(s, multiplier, state, o);
+    }
+
+    __device__ __forceinline__ void run_in_order(unsigned shared);
+    __device__ __forceinline__ void run_in_turns(unsigned shared);
+};
+
+__device__ __forceinline__ void Loop::run_in_order(unsigned shared)
+{
+    TileWalk walk(args, t, w, 0);
+    TileWork work, next_work;
+    int tile = walk.next(args, t, w, work);
+    if (tile < 0)
+        return;
+    start_k(tile, 0);
+    if constexpr (kStages == 2)
+        start_v(tile, 0);
+    fill(tile, 0);
+    prepare(shared);
+
+    int buffer = 0; // of this tile's stage, and of K and V if they have two
+#pragma unroll 1
+    while (true) {
+        const int next = walk.next(args, t, w, next_work), other = buffer ^ 1;
         if constexpr (kStages == 2) {
-            if (tile >= 0) {
-                copy_k.start(k0 + other * kBytesK, tile * kTileN, w.kv_len);
-                copy_v.start(v0 + other * kBytesV, tile * kTileN, w.kv_len);
-                fill_stage(args, t, stage, other, w.q0, tile * kTileN);
+            if (next >= 0) {
+                start_k(next, other);
+                start_v(next, other);
+                fill(next, other);
             }
         } else {
-            copy_v.start(v0, kv0, w.kv_len);
+            start_v(tile, 0);
         }
         cp_async_commit();
 
         Scores s;
-        multiply_qk(s, q, a, a.k + (kStages == 2 ? buffer * kBytesK : 0));
+        multiply_qk(s, q, a.q, a.k + (kStages == 2 ? buffer * kBytesK : 0), [] {});
         if constexpr (kStages == 1) {
             cp_async_wait<0>();
             __syncthreads(); // V has landed; all warps are done with K
-            if (tile >= 0) {
-                copy_k.start(k0, tile * kTileN, w.kv_len);
-                fill_stage(args, t, stage, other, w.q0, tile * kTileN);
+            if (next >= 0) {
+                start_k(next, 0);
+                fill(next, other);
             }
             cp_async_commit();
         }
-        if (masked)
-            apply_score<true>(args, t, rows, stage, buffer, w, kv0, s);
-        else if constexpr (!kRawScores)
-            apply_score<false>(args, t, rows, stage, buffer, w, kv0, s);
-        update_reference(s, multiplier, state, o);
-        multiply_pv(o, s, multiplier, state, a.v + (kStages == 2 ? buffer * kBytesV : 0));
-        if (tile < 0)
+        prepare_scores(s, work, tile, buffer);
+        const Offsets offsets(state);
+        multiply_pv(o, a.v + (kStages == 2 ? buffer * kBytesV : 0), [&](int step, Weights &p) {
+            make_weights(s, step, multiplier, offsets, state, p);
+        });
+        if (next < 0)
             break;
-        masked = next_masked;
+        cp_async_wait<0>();
+        __syncthreads(); // the next tile's K (and V) have landed; all warps are done with this
+                         // one's
+        tile = next;
+        work = next_work;
         buffer = other;
     }
+}
+
+// Barrier 1 + g gives group g its turn. Tile j has phase j (Q K^T) and, in phase j + 1, P V. Group
+// 1 copies: after its phase j both groups are done with K of tile j and V of tile j - 1, so K of
+// tile j + 2 and V of tile j + 1 go there. Its copies are complete before it ends its next phase,
+// and the turns' barriers make them visible.
+__device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
+{
+    const int group = __shfl_sync(~0u, threadIdx.x / kGroupThreads, 0);
+    TileWalk walk(args, t, w, group);
+    TileWork work, next_work, later_work;
+    int tile = walk.next(args, t, w, work);
+    if (tile < 0)
+        return;
+    int next = walk.next(args, t, w, next_work);
+    if (group == 0) {
+        start_k(tile, 0);
+        fill(tile, 0);
+        if (next >= 0)
+            fill(next, 1);
+    }
+    prepare(shared);
+    if (group == 1) {
+        barrier_arrive<kThreads>(1);
+        start_v(tile, 0);
+        if (next >= 0)
+            start_k(next, 1);
+        cp_async_commit();
+    }
+
+    Weights p[kStepsN];
+    TileWork last_work = kTileNone;
+    int buffer = 0, staged = 0; // of this tile
+#pragma unroll 1
+    while (true) {
+        Scores s;
+        const unsigned k = a.k + buffer * kBytesK, v = a.v + (buffer ^ 1) * kBytesV;
+        const auto hand_over = [&] {
+            if (group == 1)
+                cp_async_wait<0>();
+            barrier_arrive<kThreads>(2 - group);
+        };
+        const auto take_weights = [&](int step, Weights &x) {
+#pragma unroll
+            for (int i = 0; i < 4 * kBlocksM; ++i)
+                x[i / 4][i % 4] = p[step][i / 4][i % 4];
+        };
+        barrier_sync<kThreads>(1 + group);
+        if (last_work != kTileNone)
+            multiply_pv(o, v, take_weights);
+        if (work != kTileNone)
+            multiply_qk(s, q, a.q, k, hand_over);
+        else if (group == 0 || tile >= 0)
+            hand_over();
+        if (tile < 0)
+            break;
+        const int later = walk.next(args, t, w, later_work);
+        if (group == 0) {
+            barrier_arrive<kThreads>(3 + buffer);
+        } else {
+            barrier_sync<kThreads>(3 + buffer); // all warps are done with the two buffers
+            if (next >= 0)
+                start_v(next, buffer ^ 1);
+            if (later >= 0) {
+                start_k(later, buffer);
+                fill(later, staged == 0 ? 2 : staged - 1);
+            }
+            cp_async_commit();
+        }
+        if (work != kTileNone) {
+            prepare_scores(s, work, tile, staged);
+            const Offsets offsets(state);
+#pragma unroll
+            for (int step = 0; step < kStepsN; ++step)
+                make_weights(s, step, multiplier, offsets, state, p[step]);
+        }
+        last_work = work;
+        tile = next, work = next_work;
+        next = later, next_work = later_work;
+        buffer ^= 1;
+        staged = staged == 2 ? 0 : staged + 1;
+    }
+}
+
+__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Variant::Tile &t,
+                                             const Work &w, unsigned shared, Stage &stage,
+                                             RowState &state, Output &o)
+{
+    Loop loop(args, t, w, shared, stage, state, o);
+    if constexpr (kGroups == 2)
+        loop.run_in_turns(shared);
+    else
+        loop.run_in_order(shared);
 }

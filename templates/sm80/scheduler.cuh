@@ -33,13 +33,18 @@ __device__ __forceinline__ Work find_work(const KernelArgs &args)
     return w;
 }
 
-// Visits the KV tiles that may count, in one direction. Verdicts of 32 tiles are made at once, one
-// by each lane; all warps of the CTA come to the same list.
+// What a warp group does with a KV tile.
+enum TileWork { kTileNone = 0, kTilePlain = 1, kTileMasked = 2 };
+
+// Visits the KV tiles that may count for any row of the CTA, in one direction. Verdicts of 32 tiles
+// are made at once, one by each lane; all warps of the CTA come to the same list, each group of
+// warps to its own work in a tile.
 class TileWalk
 {
   public:
     __device__ __forceinline__ TileWalk(const KernelArgs &args, const Variant::Tile &t,
-                                        const Work &w)
+                                        const Work &w, int group)
+        : group_(group)
     {
         const int q_last = min(w.q0 + kTileM, w.q_len) - 1;
         int first = 0, end = w.kv_len;
@@ -53,22 +58,26 @@ class TileWalk
         first_ = first / kTileN;
         end_ = end > first ? (end + kTileN - 1) / kTileN : first_;
         window_ = Variant::kReverse ? end_ : first_ - 32;
-        pending_ = partial_ = 0;
+        pending_ = mine_ = partial_ = 0;
     }
 
-    // The next KV tile, or -1. `masked`: some of its cells may not count.
+    // The next KV tile, or -1, and this group's work in it.
     __device__ __forceinline__ int next(const KernelArgs &args, const Variant::Tile &t,
-                                        const Work &w, bool &masked)
+                                        const Work &w, TileWork &work)
     {
+        work = kTileNone;
         while (pending_ == 0) {
             window_ += Variant::kReverse ? -32 : 32;
-            if (window_ >= end_ || window_ + 32 <= first_)
+            if (window_ >= end_ || window_ + 32 <= first_) {
+                window_ = Variant::kReverse ? first_ : end_; // stay at the end
                 return -1;
+            }
             classify(args, t, w);
         }
         const int bit = Variant::kReverse ? 31 - __clz(pending_) : __ffs(pending_) - 1;
         pending_ &= ~(1u << bit);
-        masked = (partial_ >> bit) & 1;
+        if ((mine_ >> bit) & 1)
+            work = (partial_ >> bit) & 1 ? kTileMasked : kTilePlain;
         return window_ + bit;
     }
 
@@ -79,19 +88,27 @@ class TileWalk
         const int tile = window_ + static_cast<int>(threadIdx.x % 32);
         const int kv_first = tile * kTileN;
         const int kv_last = min(kv_first + kTileN, w.kv_len) - 1;
-        int verdict = kVerdictEmpty;
-        if (tile >= first_ && tile < end_) {
-            verdict = kVerdictFull;
+        const bool in_reach = tile >= first_ && tile < end_;
+        int verdict[kGroups];
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+            const int q_first = w.q0 + g * kRowsPerGroup;
+            const int q_last = min(q_first + kRowsPerGroup, w.q_len) - 1;
+            verdict[g] = in_reach && q_first <= q_last ? kVerdictFull : kVerdictEmpty;
             if constexpr (Variant::kHasMask)
-                verdict = Variant::verdict(args, t, w.q0, min(w.q0 + kTileM, w.q_len) - 1, kv_first,
-                                           kv_last);
+                if (verdict[g] == kVerdictFull)
+                    verdict[g] = Variant::verdict(args, t, q_first, q_last, kv_first, kv_last);
         }
+        const int any = verdict[0] == kVerdictEmpty ? verdict[kGroups - 1] : verdict[0];
+        const int mine = group_ == 0 ? verdict[0] : verdict[kGroups - 1];
         const bool tail = kv_first + kTileN > w.kv_len;
-        pending_ = __ballot_sync(~0u, verdict != kVerdictEmpty);
-        partial_ = __ballot_sync(~0u, verdict == kVerdictPartial || tail);
+        pending_ = __ballot_sync(~0u, any != kVerdictEmpty);
+        mine_ = __ballot_sync(~0u, mine != kVerdictEmpty);
+        partial_ = __ballot_sync(~0u, mine == kVerdictPartial || tail);
     }
 
+    int group_;
     int first_, end_; // tiles in reach
     int window_;      // tile of bit 0 of the sets below
-    unsigned pending_, partial_;
+    unsigned pending_, mine_, partial_;
 };

@@ -8,20 +8,23 @@
 
 // Column and diagonal values that are costly to make: once per tile, for two tiles, because the
 // next tile's are written while this one's are read.
+constexpr int kStageBuffers = kGroups + 1;
+
 struct Stage {
-    Variant::Col col[2][Variant::kStageCol ? kTileN : 1];
-    Variant::Diag diag[2][Variant::kStageDiag ? kTileM + kTileN - 1 : 1];
+    Variant::Col col[kStageBuffers][Variant::kStageCol ? kTileN : 1];
+    Variant::Diag diag[kStageBuffers][Variant::kStageDiag ? kTileM + kTileN - 1 : 1];
 };
 
+template <int kFillThreads>
 __device__ __forceinline__ void fill_stage(const KernelArgs &args, const Variant::Tile &t,
                                            Stage &stage, int buffer, int q0, int kv0)
 {
     if constexpr (Variant::kStageCol) {
-        for (int i = threadIdx.x; i < kTileN; i += kThreads)
+        for (int i = threadIdx.x % kFillThreads; i < kTileN; i += kFillThreads)
             stage.col[buffer][i] = Variant::col(args, t, kv0 + i);
     }
     if constexpr (Variant::kStageDiag) {
-        for (int i = threadIdx.x; i < kTileM + kTileN - 1; i += kThreads)
+        for (int i = threadIdx.x % kFillThreads; i < kTileM + kTileN - 1; i += kFillThreads)
             stage.diag[buffer][i] = Variant::diag(args, t, q0 - kv0 + i - (kTileN - 1));
     }
 }

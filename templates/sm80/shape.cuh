@@ -22,6 +22,10 @@ __host__ __device__ constexpr int round_up(int x, int multiple)
 }
 
 constexpr int kThreads = 32 * kWarps;
+// Eight warps are two groups that take turns at the tensor cores (mainloop.cuh).
+constexpr int kGroups = kWarps == 8 ? 2 : 1;
+constexpr int kGroupThreads = kThreads / kGroups;
+constexpr int kRowsPerGroup = kTileM / kGroups;
 constexpr int kRowsPerWarp = kTileM / kWarps;
 constexpr int kBlocksM = kRowsPerWarp / 16; // MMA blocks: rows of a warp,
 constexpr int kBlocksN = kTileN / 8;        // score columns,

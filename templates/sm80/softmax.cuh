@@ -1,7 +1,7 @@
 // Online softmax on a warp's tile of scores.
 #pragma once
 
-#include "sm80/shape.cuh"
+#include "sm80/multiply.cuh"
 
 // The reference of a row moves only when the maximum has grown by more than this many powers of
 // two: weights stay at most 2^8 (exact in f16 and bf16 range, and divided out at the end), and the
@@ -48,25 +48,36 @@ __device__ __forceinline__ void update_reference(const Scores &s, float multipli
     }
 }
 
-// Scores of KV step `step` (16 columns) of row block m to weights: the A fragment of P V; adds them
-// to the sums.
-__device__ __forceinline__ void weights(const Scores &s, int m, int step, float multiplier,
-                                        const float (&offset)[2], RowState &state, unsigned (&p)[4])
+// What to add to scores in log2 units, by row: minus the reference, or nothing while no score has
+// counted (2^-inf is 0, while -inf - -inf would be NaN).
+struct Offsets {
+    float of[kBlocksM][2];
+
+    __device__ __forceinline__ Offsets(const RowState &state)
+    {
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i) {
+            const float reference = state.reference[i / 2][i % 2];
+            of[i / 2][i % 2] = reference == minus_infinity() ? 0.0f : -reference;
+        }
+    }
+};
+
+// 16 columns of scores to weights 2^(score - reference), as A fragments; adds them to the sums.
+__device__ __forceinline__ void make_weights(const Scores &s, int step, float multiplier,
+                                             const Offsets &offsets, RowState &state, Weights &p)
 {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) { // fragment register i: columns 8 (i / 2), row half i % 2
-        const int half = i % 2;
-        const float(&x)[4] = s[m][2 * step + i / 2];
-        const float low = exp2_fast(fmaf(x[2 * half], multiplier, offset[half]));
-        const float high = exp2_fast(fmaf(x[2 * half + 1], multiplier, offset[half]));
-        state.sum[m][half] += low + high;
-        p[i] = pack_pair<kElement>(low, high);
+    for (int m = 0; m < kBlocksM; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { // fragment register i: columns 8 (i / 2), row half i % 2
+            const int half = i % 2;
+            const float offset = offsets.of[m][half];
+            const float(&x)[4] = s[m][2 * step + i / 2];
+            const float low = exp2_fast(fmaf(x[2 * half], multiplier, offset));
+            const float high = exp2_fast(fmaf(x[2 * half + 1], multiplier, offset));
+            state.sum[m][half] += low + high;
+            p[m][i] = pack_pair<kElement>(low, high);
+        }
     }
-}
-
-// What to add to a score in log2 units: minus the reference, or nothing while no score has counted
-// (2^-inf is 0, while -inf - -inf would be NaN).
-__device__ __forceinline__ float negated_reference(float reference)
-{
-    return reference == minus_infinity() ? 0.0f : -reference;
 }

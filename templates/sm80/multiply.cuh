@@ -1,0 +1,106 @@
+// The two matrix products of a tile, from shared memory and registers. The fragment of later MMAs
+// is read kAhead steps before it is used.
+#pragma once
+#include "sm80/shape.cuh"
+
+#ifndef HANDOVER
+#define HANDOVER 4
+#endif
+#ifndef AHEAD
+#define AHEAD 2
+#endif
+constexpr int kAhead = AHEAD;
+
+using QFragments = unsigned[kQInRegisters ? kStepsD : 1][kBlocksM][4];
+using Weights = unsigned[kBlocksM][4]; // 16 KV columns of P as A fragments
+
+// Shared-memory addresses for this lane's part in ldmatrix.
+struct Addresses {
+    unsigned q; // of the warp's rows: A fragments
+    unsigned k; // of buffer 0: B fragments of two column blocks
+    unsigned v; // of buffer 0: transposed, B fragments of two output blocks
+};
+
+__device__ __forceinline__ Addresses lane_addresses(unsigned shared)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned k0 = shared + kBytesQ, v0 = k0 + kStages * kBytesK;
+    Addresses a;
+    a.q = shared + (warp * kRowsPerWarp + lane % 16) * kRowBytes + lane / 16 * 16;
+    a.k = k0 + (lane % 8 + lane / 16 * 8) * kRowBytes + lane / 8 % 2 * 16;
+    a.v = v0 + lane % 16 * kRowBytesV + lane / 16 * 16;
+    return a;
+}
+
+// The A fragments of 16 elements of the head dim.
+__device__ __forceinline__ void load_q(unsigned (&q)[kBlocksM][4], unsigned address, int step)
+{
+#pragma unroll
+    for (int m = 0; m < kBlocksM; ++m)
+        ldmatrix_x4(q[m], address + 16 * m * kRowBytes + 32 * step);
+}
+
+// S = Q K^T. Calls near_end when a quarter of the MMAs is left.
+template <class NearEnd>
+__device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q_address,
+                                            unsigned k, NearEnd near_end)
+{
+    constexpr int kCount = kStepsD * kStepsN;
+#pragma unroll
+    for (int m = 0; m < kBlocksM; ++m)
+#pragma unroll
+        for (int n = 0; n < kBlocksN; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[m][n][e] = 0.0f;
+
+    unsigned b[kAhead + 1][4];
+#pragma unroll
+    for (int i = 0; i < kCount + kAhead; ++i) {
+        if (i < kCount)
+            ldmatrix_x4(b[i % (kAhead + 1)],
+                        k + 16 * (i % kStepsN) * kRowBytes + 32 * (i / kStepsN));
+        const int now = i - kAhead;
+        if (now < 0)
+            continue;
+        if (now == kCount - kCount / HANDOVER)
+            near_end();
+        const int step = now / kStepsN, pair = now % kStepsN;
+        unsigned(&a)[kBlocksM][4] = q[kQInRegisters ? step : 0];
+        if (!kQInRegisters && pair == 0)
+            load_q(a, q_address, step);
+        const unsigned(&x)[4] = b[now % (kAhead + 1)];
+#pragma unroll
+        for (int m = 0; m < kBlocksM; ++m) {
+            mma_16816(s[m][2 * pair], a[m], x[0], x[1]);
+            mma_16816(s[m][2 * pair + 1], a[m], x[2], x[3]);
+        }
+    }
+}
+
+// O += P V. weights(step) gives 16 columns of P.
+template <class GetWeights>
+__device__ __forceinline__ void multiply_pv(Output &o, unsigned v, GetWeights weights)
+{
+    constexpr int kPairs = kBlocksV / 2, kCount = kStepsN * kPairs;
+    unsigned b[kAhead + 1][4];
+    Weights p;
+#pragma unroll
+    for (int i = 0; i < kCount + kAhead; ++i) {
+        if (i < kCount)
+            ldmatrix_x4_trans(b[i % (kAhead + 1)],
+                              v + 16 * (i / kPairs) * kRowBytesV + 32 * (i % kPairs));
+        const int now = i - kAhead;
+        if (now < 0)
+            continue;
+        const int pair = now % kPairs;
+        if (pair == 0)
+            weights(now / kPairs, p);
+        const unsigned(&x)[4] = b[now % (kAhead + 1)];
+#pragma unroll
+        for (int m = 0; m < kBlocksM; ++m) {
+            mma_16816(o[m][2 * pair], p[m], x[0], x[1]);
+            mma_16816(o[m][2 * pair + 1], p[m], x[2], x[3]);
+        }
+    }
+}
