@@ -58,6 +58,7 @@ class Context:
         self._callbacks = o.on_compile, o.on_warning
         self.handle = _create(_lib.facc_ctx_create, c.byref(o))
         self._kernels = []      # handles, freed by close()
+        self._all = weakref.WeakSet()  # Programs, closed by close()
         self._programs = {}     # of expressions, by their text and declarations
         self._files = {}        # Programs of files, by path, time and size
         self._loaded = set()    # devices with a kernel of ours
@@ -72,7 +73,7 @@ class Context:
             check(_lib.facc_device_synchronize(self.handle, device, c.byref(error)), error)
         for kernel in self._kernels:
             _lib.facc_kernel_free(kernel)
-        for program in [*self._programs.values(), *self._files.values()]:
+        for program in list(self._all):
             program.close()
         _lib.facc_ctx_free(self.handle)
         self.handle, self._kernels, self._programs, self._files = None, [], {}, {}
@@ -133,6 +134,7 @@ class Program:
         self.handle, self.context = handle, context
         self._finalizer = weakref.finalize(self, _lib.facc_program_free, handle)
         self._finalizer.atexit = False
+        context._all.add(self)
         self.tensors = self._declared(_lib.facc_program_tensor_count, _lib.facc_program_tensor)
         self.params = self._declared(_lib.facc_program_param_count, _lib.facc_program_param)
         self.warning = _lib.facc_program_warning(handle).decode(errors="replace")
