@@ -312,8 +312,30 @@ static bool exact_reciprocal(double v)
     return fabs(frexp(v, &e)) == 0.5 && e > -120 && e < 120;
 }
 
+/* Signs leave products and quotients, which is exact: -a * b is -(a * b). True
+ * when the result is to be negated. */
+static bool take_signs(const struct ir_graph *g, ir_ref x[2])
+{
+    bool negate = false;
+    for (int j = 0; j < 2; j++) {
+        if (ir_is(g, x[j], IR_FNEG)) {
+            x[j] = ir_arg(g, x[j], 0);
+            negate = !negate;
+        }
+    }
+    return negate;
+}
+
+static ir_ref negated_build(struct ir_graph *g, enum ir_op op, ir_ref *x)
+{
+    ir_ref r = ir_build(g, op, x);
+    return ir_build(g, IR_FNEG, &r);
+}
+
 static ir_ref float_divide(struct ir_graph *g, enum ir_op op, ir_ref *x)
 {
+    if (take_signs(g, x))
+        return negated_build(g, op, x);
     if (!ir_is(g, x[1], IR_CONST_F) || !exact_reciprocal(ir_node(g, x[1])->f))
         return plain(g, op, x);
     ir_ref y[2] = {x[0], ir_const_f(g, 1 / ir_node(g, x[1])->f)};
@@ -322,6 +344,8 @@ static ir_ref float_divide(struct ir_graph *g, enum ir_op op, ir_ref *x)
 
 static ir_ref float_multiply(struct ir_graph *g, enum ir_op op, ir_ref *x)
 {
+    if (take_signs(g, x))
+        return negated_build(g, op, x);
     for (int j = 0; j < 2; j++) {
         if (is_float_const(g, x[j], 1))
             return x[1 - j];
@@ -365,7 +389,7 @@ static ir_ref add(struct ir_graph *g, enum ir_op op, ir_ref *x)
         if (negative[0])
             swap(&x[0], &x[1]);
         x[1] = ir_arg(g, x[1], 0);
-        return plain(g, IR_FSUB, x);
+        return subtract(g, IR_FSUB, x);
     }
     sort_by_hash(g, x);
     return plain(g, op, x);

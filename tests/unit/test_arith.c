@@ -134,11 +134,14 @@ START_TEST(float_rewrites_are_exact)
     ck_same(&f, ir_abs(g, ir_abs(g, s)), ir_abs(g, s));
     ck_same(&f, ir_min(g, s, s), s);
     ck_assert_uint_ne(ir_min(g, s, c), ir_min(g, c, s));
-    /* a bias of distance, four ways */
+    /* a bias of distance, in several ways */
     ir_ref bias = add(&f, s, ir_mul(g, c, d));
     ck_same(&f, sub(&f, s, ir_mul(g, c, sub(&f, f.q, f.kv))), bias);
     ck_same(&f, sub(&f, s, ir_mul(g, ir_neg(g, d), c)), bias);
     ck_same(&f, sub(&f, s, ir_neg(g, ir_mul(g, d, c))), bias);
+    ck_same(&f, add(&f, s, ir_mul(g, ir_neg(g, c), sub(&f, f.q, f.kv))), bias);
+    ck_same(&f, ir_mul(g, ir_neg(g, s), ir_neg(g, c)), ir_mul(g, s, c));
+    ck_same(&f, ir_div(g, ir_neg(g, s), c), ir_neg(g, ir_div(g, s, c)));
     ck_same(&f, sub(&f, s, ir_neg(g, d)), add(&f, s, d));
     /* a load may be -0, which the sign of a zero distance would change */
     ck_op(&f, sub(&f, load1(&f, T_FLOAT, f.q), d), IR_FSUB);
