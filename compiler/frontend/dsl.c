@@ -26,8 +26,7 @@ static lua_Number l_plain_number(lua_State *L, int i, const char *what)
     return lua_tonumber(L, i);
 }
 
-/* --- rows of ops.def --------------------------------------------------------
- */
+/* --- rows of ops.def ---------------------------------------------- */
 
 static ir_ref l_operand_of(lua_State *L, int i, char type, const char *what)
 {
@@ -134,8 +133,7 @@ static int l_log(lua_State *L)
     return 1;
 }
 
-/* --- functions of int or float ---------------------------------------------
- */
+/* --- functions of int or float ------------------------------------ */
 
 /* pow(x, y): what the operator ^ gives. */
 static int l_pow(lua_State *L)
@@ -243,8 +241,7 @@ static int l_clamp(lua_State *L)
     return 1;
 }
 
-/* --- the tables
- * --------------------------------------------------------------- */
+/* --- the tables --------------------------------------------------- */
 
 /* Under facc.NAME and math.NAME; n upvalues on top before Lua's own. */
 static void l_set_both(lua_State *L, int facc, int math, const char *name,

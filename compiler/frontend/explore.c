@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- decisions ---------------------------------------------------------- */
+/* --- decisions ---------------------------------------------------- */
 
 static bool is_const_bool(const struct ir_graph *g, ir_ref r)
 {
@@ -101,7 +101,7 @@ bool l_fork(lua_State *L, ir_ref cond)
     return d->outcome;
 }
 
-/* --- results ------------------------------------------------------------ */
+/* --- results ------------------------------------------------------ */
 
 static _Noreturn void l_no_value(lua_State *L)
 {
@@ -172,7 +172,7 @@ static struct merged l_join(lua_State *L, const struct decision *d,
     return m;
 }
 
-/* --- runs ----------------------------------------------------------------- */
+/* --- runs --------------------------------------------------------- */
 
 static struct exploration *l_enter_scope(lua_State *L, int fn)
 {

@@ -3,8 +3,7 @@
  * and not 2^n paths. Called by the Lua VM. */
 #include "compiler/frontend/trace.h"
 
-/* --- where
- * --------------------------------------------------------------------- */
+/* --- where -------------------------------------------------------- */
 
 /* Running on numbers: the type is that of the merge, float if either is. */
 static void l_pick(lua_State *L, bool first)
@@ -58,8 +57,7 @@ static int l_where(lua_State *L)
     return 1;
 }
 
-/* --- reductions
- * ------------------------------------------------------------------ */
+/* --- reductions --------------------------------------------------- */
 
 enum reduction { REDUCE_SUM, REDUCE_ANY, REDUCE_ALL, REDUCE_MAX, REDUCE_MIN };
 static const char *const reduction_name[] = {"sum", "any", "all", "max", "min"};

@@ -17,7 +17,7 @@ enum {
 };
 static const long long default_instructions = 200000000;
 
-/* --- memory ----------------------------------------------------------- */
+/* --- memory ------------------------------------------------------- */
 
 static void note_memory_line(struct trace *t)
 {
@@ -48,7 +48,7 @@ static void *allocate(void *user, void *ptr, size_t old_size, size_t new_size)
     return p;
 }
 
-/* --- errors ----------------------------------------------------------- */
+/* --- errors ------------------------------------------------------- */
 
 static bool is_user_frame(const struct trace *t, const lua_Debug *ar)
 {
@@ -237,7 +237,7 @@ static void hook_instructions(lua_State *L, lua_Debug *ar)
                t->max_instructions);
 }
 
-/* --- chunks ----------------------------------------------------------- */
+/* --- chunks ------------------------------------------------------- */
 
 /* Lua's syntax error, "short_src:line: text", into the diag. */
 static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
@@ -325,7 +325,7 @@ struct attention *l_run_file(lua_State *L, const char *text, size_t size)
     return a;
 }
 
-/* --- open and close ---------------------------------------------------- */
+/* --- open and close ----------------------------------------------- */
 
 static int l_open(lua_State *L)
 {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* --- reading ---------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------ */
 
 static void l_load_traced(lua_State *L, const struct view *v)
 {
@@ -129,8 +128,7 @@ static int l_rank(lua_State *L)
     return 1;
 }
 
-/* --- declarations -----------------------------------------------------------
- */
+/* --- declarations ------------------------------------------------- */
 
 static bool is_identifier(const char *s)
 {
@@ -255,8 +253,7 @@ static int l_param(lua_State *L)
     return 1;
 }
 
-/* --- sizes and lengths
- * -------------------------------------------------------- */
+/* --- sizes and lengths -------------------------------------------- */
 
 static void l_set_size(lua_State *L, const char *name, enum ir_var var,
                        int64_t value)

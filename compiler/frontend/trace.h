@@ -17,7 +17,7 @@
 #include "compiler/ir/eval.h"
 #include "compiler/ir/ir.h"
 
-/* --- what Lua holds -------------------------------------------------- */
+/* --- what Lua holds ----------------------------------------------- */
 
 /* First field of every userdata; the sandbox has no other userdata. */
 enum object_kind {
@@ -54,7 +54,7 @@ struct attention {
     bool has_score, has_mask; /* functions are user values 1 and 2 */
 };
 
-/* --- exploration ----------------------------------------------------- */
+/* --- exploration -------------------------------------------------- */
 
 enum result_kind { RESULT_SCORE, RESULT_MASK, RESULT_NUMBER, RESULT_BOOL };
 
@@ -131,7 +131,7 @@ static inline struct trace *trace_of(lua_State *L)
     return t;
 }
 
-/* --- state.c ---------------------------------------------------------- */
+/* --- state.c ------------------------------------------------------ */
 /* Fills *t (graph, diag, env set by the caller before). False: diag filled. */
 bool state_open(struct trace *t, const struct alloc *a, const char *name,
                 const char *text, size_t size,
@@ -149,7 +149,7 @@ void l_open_sandbox(lua_State *L);
 /* Runs the user's file; leaves the attention object. */
 struct attention *l_run_file(lua_State *L, const char *text, size_t size);
 
-/* --- errors ----------------------------------------------------------- */
+/* --- errors ------------------------------------------------------- */
 /* Line of the nearest frame of the user's file. */
 int trace_line(lua_State *L);
 /* Records the error (the first one wins) and jumps to state_call. */
@@ -163,7 +163,7 @@ void *l_alloc(lua_State *L, size_t size);
  * plain tables indexed with traced values. */
 struct trace *l_enter(lua_State *L);
 
-/* --- value.c ----------------------------------------------------------- */
+/* --- value.c ------------------------------------------------------ */
 void *object_at(lua_State *L, int i, enum object_kind kind); /* or NULL */
 bool is_traced(lua_State *L, int i);
 const char *kind_name(lua_State *L, int i); /* "traced number", "nil", … */
@@ -181,7 +181,7 @@ void l_open_values(lua_State *L);
 /* Pushes __eq, __ne, __k. */
 void l_push_sentinels(lua_State *L);
 
-/* --- explore.c --------------------------------------------------------- */
+/* --- explore.c ---------------------------------------------------- */
 bool l_fork(lua_State *L, ir_ref cond);
 /* Runs the function at fn on all its paths, with the n_args values from
  * first_arg on; the stack is left as it was. */
@@ -190,7 +190,7 @@ struct merged l_explore(lua_State *L, int fn, int first_arg, int n_args,
 /* Reads the result of a mod on top of the stack, for concrete runs too. */
 uint64_t l_fingerprint(lua_State *L, int fn); /* finger.c */
 
-/* --- tensor.c, dsl.c, scopes.c, attention.c: parts of the facc table ---- */
+/* --- tensor.c, dsl.c, scopes.c, attention.c: parts of the facc table  */
 void l_open_tensors(lua_State *L, int facc);
 void l_open_functions(lua_State *L, int facc);
 void l_open_scopes(lua_State *L, int facc);

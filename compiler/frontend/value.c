@@ -49,7 +49,7 @@ const char *kind_name(lua_State *L, int i)
     }
 }
 
-/* --- making values ------------------------------------------------------ */
+/* --- making values ------------------------------------------------ */
 
 enum { MAX_NODES = 1 << 20 };
 
@@ -99,7 +99,7 @@ void l_push_result(lua_State *L, ir_ref r, uint32_t nodes_before)
     l_push_value(L, r);
 }
 
-/* --- reading values ----------------------------------------------------- */
+/* --- reading values ----------------------------------------------- */
 
 static ir_ref l_traced_ref(lua_State *L, const struct traced *u,
                            const char *what)
@@ -168,7 +168,7 @@ ir_ref l_to_number(lua_State *L, int i, const char *what)
     return r;
 }
 
-/* --- arithmetic ---------------------------------------------------------- */
+/* --- arithmetic --------------------------------------------------- */
 
 static const char *const operator_text[] = {
     [LUA_OPADD] = "+",   [LUA_OPSUB] = "-",  [LUA_OPMUL] = "*",
@@ -275,7 +275,7 @@ static int l_arith(lua_State *L)
     return 1;
 }
 
-/* --- comparisons --------------------------------------------------------- */
+/* --- comparisons -------------------------------------------------- */
 
 /* == < <= of the values at i and j, one of them traced. */
 static bool l_compare_traced(lua_State *L, int op, int i, int j)
@@ -372,7 +372,7 @@ void l_push_sentinels(lua_State *L)
     lua_pushcfunction(L, l_key);
 }
 
-/* --- what a traced number cannot do --------------------------------------- */
+/* --- what a traced number cannot do ------------------------------- */
 
 static int l_refuse(lua_State *L)
 {
@@ -439,8 +439,7 @@ static int l_ipairs(lua_State *L)
     return 3;
 }
 
-/* --- metatables ------------------------------------------------------------
- */
+/* --- metatables --------------------------------------------------- */
 
 static void l_set_operators(lua_State *L)
 {

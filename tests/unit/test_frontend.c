@@ -65,8 +65,7 @@ static void load_mod(struct load *l, const char *body)
     load(l, text);
 }
 
-/* --- traps
- * -------------------------------------------------------------------- */
+/* --- traps -------------------------------------------------------- */
 
 struct trap {
     const char *body;
@@ -407,8 +406,7 @@ START_TEST(trap)
 }
 END_TEST
 
-/* --- whole files
- * ---------------------------------------------------------------- */
+/* --- whole files -------------------------------------------------- */
 
 struct file {
     const char *text;
@@ -517,8 +515,7 @@ START_TEST(file)
 }
 END_TEST
 
-/* --- limits
- * -------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------- */
 
 START_TEST(endless_loop)
 {
@@ -591,8 +588,7 @@ START_TEST(path_limits)
 }
 END_TEST
 
-/* --- what loading gives
- * ------------------------------------------------------------ */
+/* --- what loading gives ------------------------------------------- */
 
 START_TEST(declarations)
 {
@@ -848,8 +844,7 @@ START_TEST(no_bytecode)
 }
 END_TEST
 
-/* --- memory
- * ----------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------- */
 
 struct failing {
     long left; /* allocations until one fails; -1: none does */
@@ -904,8 +899,7 @@ START_TEST(nth_allocation_fails)
 }
 END_TEST
 
-/* --- the list of known mods
- * --------------------------------------------------------- */
+/* --- the list of known mods --------------------------------------- */
 
 START_TEST(conformance)
 {

@@ -12,7 +12,7 @@
 
 static long n_random = 20000;
 
-/* --- one chunk, both ways ------------------------------------------------ */
+/* --- one chunk, both ways ----------------------------------------- */
 
 struct outcome {
     bool ok;
@@ -97,8 +97,7 @@ static void fixture_close(struct fixture *f)
     arena_free(f->arena);
 }
 
-/* --- written by hand --------------------------------------------------------
- */
+/* --- written by hand ---------------------------------------------- */
 
 static const char *const chunks[] = {
     /* what == means for each type */
@@ -200,8 +199,7 @@ START_TEST(handwritten_chunks)
 }
 END_TEST
 
-/* --- random expressions
- * ------------------------------------------------------- */
+/* --- random expressions ------------------------------------------- */
 
 struct writer {
     uint64_t seed;
@@ -308,8 +306,7 @@ START_TEST(random_expressions)
 }
 END_TEST
 
-/* --- exact text
- * ------------------------------------------------------------------ */
+/* --- exact text --------------------------------------------------- */
 
 static void expect_text(const char *text, const char *want)
 {
