@@ -2,11 +2,12 @@
  * kernel_args.h says, and enqueues. On the caller's hot path: no lock, no
  * allocation, no load, no synchronisation. facc_kernel_bounds_report reads
  * what a checked debug build found. */
+#include "runtime/kernel.h"
+
 #include <limits.h>
 #include <string.h>
 
 #include "runtime/error.h"
-#include "runtime/kernel.h"
 #include "templates/common/kernel_args.h"
 
 static const char stage_name[] = "launch";
@@ -88,25 +89,18 @@ static void pack_header(struct facc_kernel_header *h, const facc_args *a,
     h->workspace = a->workspace;
 }
 
-/* A captured tensor without elements: loads clamp their index and use no
- * value, but they do load. They get readable memory: Q's, which has at least
- * 16 bytes behind any address rounded down to 16, and strides of 0. */
-static void pack_captured(struct facc_captured *c, const facc_tensor *t,
-                          const void *readable)
+/* A captured tensor without elements has no data either: loads, whose indices
+ * are clamped, see that and give 0. */
+static void pack_captured(struct facc_captured *c, const facc_tensor *t)
 {
-    bool none = false;
     memset(c, 0, sizeof *c);
+    c->data = t->data;
     for (int i = 0; i < t->rank; i++) {
         c->shape[i] = (int)t->shape[i];
-        none = none || t->shape[i] == 0;
-    }
-    if (none) {
-        c->data = (const void *)((uintptr_t)readable & ~(uintptr_t)15);
-        return;
-    }
-    c->data = t->data;
-    for (int i = 0; i < t->rank; i++)
         c->stride[i] = t->stride[i];
+        if (t->shape[i] == 0)
+            c->data = NULL;
+    }
 }
 
 static void pack_lists(unsigned char *to, const struct signature *s,
@@ -114,7 +108,7 @@ static void pack_lists(unsigned char *to, const struct signature *s,
 {
     for (int i = 0; i < s->n_tensors; i++) {
         struct facc_captured c;
-        pack_captured(&c, &a->tensors[i], a->q.data);
+        pack_captured(&c, &a->tensors[i]);
         memcpy(to, &c, sizeof c);
         to += sizeof c;
     }

@@ -1,0 +1,317 @@
+/* Arguments of a call: everything that facc_kernel_check (and so a launch)
+ * refuses, with the words it uses, and what it must not refuse. */
+#include "tests/unit/call_fixture.h"
+
+#include <math.h>
+
+/* ---- refusals ---------------------------------------------------------- */
+
+static void q_rank(struct call *c)
+{
+    c->args.q.rank = 3;
+}
+static void q_null(struct call *c)
+{
+    c->args.q.data = NULL;
+}
+static void q_dtype(struct call *c)
+{
+    c->args.q.dtype = FACC_BF16;
+}
+static void k_dtype(struct call *c)
+{
+    c->args.k.dtype = FACC_BF16;
+}
+static void q_unknown(struct call *c)
+{
+    c->args.q.dtype = (facc_dtype)99;
+}
+static void o_dtype(struct call *c)
+{
+    c->args.o.dtype = FACC_F32;
+}
+static void lse_dtype(struct call *c)
+{
+    c->args.lse.dtype = FACC_F16;
+}
+static void q_negative(struct call *c)
+{
+    c->args.q.shape[2] = -1;
+}
+static void q_huge(struct call *c)
+{
+    c->args.q.shape[2] = (int64_t)1 << 31;
+}
+static void q_far(struct call *c)
+{
+    c->args.q.stride[0] = INT64_MAX;
+}
+static void q_odd_address(struct call *c)
+{
+    c->args.q.data = memory + 1;
+}
+static void k_batch(struct call *c)
+{
+    c->args.k.shape[0] = 1;
+}
+static void k_depth(struct call *c)
+{
+    c->args.k.shape[3] = 32;
+}
+static void v_length(struct call *c)
+{
+    c->args.v.shape[2] = SKV + 1;
+}
+static void v_heads(struct call *c)
+{
+    c->args.v.shape[1] = 1;
+}
+static void o_shape(struct call *c)
+{
+    c->args.o.shape[3] = D;
+}
+static void lse_shape(struct call *c)
+{
+    c->args.lse.shape[2] = 1;
+}
+static void heads_ratio(struct call *c)
+{
+    c->args.k.shape[1] = c->args.v.shape[1] = 4;
+}
+static void no_kv_heads(struct call *c)
+{
+    c->args.k.shape[1] = c->args.v.shape[1] = 0;
+}
+static void other_dims(struct call *c)
+{
+    c->args.q.shape[3] = c->args.k.shape[3] = 128;
+}
+static void q_stride(struct call *c)
+{
+    c->args.q.stride[3] = 2;
+}
+static void o_broadcast(struct call *c)
+{
+    c->args.o.stride[1] = 0;
+}
+static void lse_broadcast(struct call *c)
+{
+    c->args.lse.stride[0] = 0;
+}
+static void scale_nan(struct call *c)
+{
+    c->args.scale = NAN;
+}
+static void scale_inf(struct call *c)
+{
+    c->args.scale = -INFINITY;
+}
+static void scale_big(struct call *c)
+{
+    c->args.scale = 1e300;
+}
+static void seq_odd(struct call *c)
+{
+    c->args.seqused_q = (const int32_t *)(const void *)(memory + 2);
+}
+static void tensor_missing(struct call *c)
+{
+    c->args.n_tensors = 1;
+}
+static void tensor_null(struct call *c)
+{
+    c->args.tensors = NULL;
+}
+static void param_missing(struct call *c)
+{
+    c->args.n_params = 3;
+}
+static void slopes_dtype(struct call *c)
+{
+    c->captured[0].dtype = FACC_F16;
+}
+static void slopes_rank(struct call *c)
+{
+    c->captured[0].rank = 2;
+}
+static void slopes_shape(struct call *c)
+{
+    c->captured[0].shape[0] = HKV;
+}
+static void slopes_data(struct call *c)
+{
+    c->captured[0].data = NULL;
+}
+static void doc_shape(struct call *c)
+{
+    c->captured[1].shape[1] = SQ;
+}
+static void window_big(struct call *c)
+{
+    c->params[0].i = (int64_t)1 << 31;
+}
+static void no_size(struct call *c)
+{
+    c->args.struct_size = 0;
+}
+static void variant_size(struct call *c)
+{
+    c->variant.struct_size = 3;
+}
+static void variant_dim(struct call *c)
+{
+    c->variant.head_dim = 60;
+}
+static void variant_dtype(struct call *c)
+{
+    c->variant.dtype = FACC_E4M3;
+}
+static void too_many_tiles(struct call *c)
+{
+    c->args.q.shape[0] = c->args.k.shape[0] = c->args.v.shape[0] = 1 << 30;
+    c->args.o.shape[0] = c->captured[1].shape[0] = 1 << 30;
+    c->args.lse.data = NULL;
+}
+
+struct refusal {
+    void (*change)(struct call *c);
+    facc_status status;
+    const char *says;
+};
+
+static const struct refusal refusals[] = {
+    {q_rank, FACC_ERR_ARGUMENT, "q: rank is 3, expected 4 ([B, H, Sq, D])"},
+    {q_null, FACC_ERR_ARGUMENT, "q: data is NULL"},
+    {q_dtype, FACC_ERR_ARGUMENT, "q: dtype is bf16, expected f16"},
+    {k_dtype, FACC_ERR_ARGUMENT, "k: dtype is bf16, expected f16"},
+    {q_unknown, FACC_ERR_ARGUMENT, "q: unknown dtype 99"},
+    {o_dtype, FACC_ERR_ARGUMENT, "o: dtype is f32, expected f16"},
+    {lse_dtype, FACC_ERR_ARGUMENT, "lse: dtype is f16, expected f32"},
+    {q_negative, FACC_ERR_ARGUMENT, "q: extent 2 is -1"},
+    {q_huge, FACC_ERR_ARGUMENT, "q: extent 2 is 2147483648"},
+    {q_far, FACC_ERR_ARGUMENT, "q: its strides reach beyond"},
+    {q_odd_address, FACC_ERR_ARGUMENT, "q: data is not aligned"},
+    {k_batch, FACC_ERR_ARGUMENT,
+     "k: shape is [1, 3, 70, 64], expected [2, 3, 70, 64]"},
+    {k_depth, FACC_ERR_ARGUMENT,
+     "k: shape is [2, 3, 70, 32], expected [2, 3, 70, 64]"},
+    {v_length, FACC_ERR_ARGUMENT, "v: shape is [2, 3, 71, 32], expected"},
+    {v_heads, FACC_ERR_ARGUMENT, "v: shape is [2, 1, 70, 32], expected"},
+    {o_shape, FACC_ERR_ARGUMENT,
+     "o: shape is [2, 6, 100, 64], expected [2, 6, 100, 32]"},
+    {lse_shape, FACC_ERR_ARGUMENT, "lse: shape is [2, 6, 1], expected"},
+    {heads_ratio, FACC_ERR_ARGUMENT, "6 query heads are no multiple of 4"},
+    {no_kv_heads, FACC_ERR_ARGUMENT, "6 query heads are no multiple of 0"},
+    {other_dims, FACC_ERR_ARGUMENT, "the variant is for 64 and 32"},
+    {q_stride, FACC_ERR_ARGUMENT, "q: the last dimension has stride 2"},
+    {o_broadcast, FACC_ERR_ARGUMENT, "o: stride 1 is 0"},
+    {lse_broadcast, FACC_ERR_ARGUMENT, "lse: stride 0 is 0"},
+    {scale_nan, FACC_ERR_ARGUMENT, "scale is NaN"},
+    {scale_inf, FACC_ERR_ARGUMENT, "scale is infinite"},
+    {scale_big, FACC_ERR_ARGUMENT, "scale is infinite or beyond f32"},
+    {seq_odd, FACC_ERR_ARGUMENT, "seqused_q"},
+    {tensor_missing, FACC_ERR_ARGUMENT,
+     "1 captured tensor given, the program declares 2 (the first is "
+     "\"slopes\")"},
+    {tensor_null, FACC_ERR_ARGUMENT, "NULL"},
+    {param_missing, FACC_ERR_ARGUMENT, "3 params given, the program"},
+    {slopes_dtype, FACC_ERR_ARGUMENT,
+     "\"slopes\": dtype is f16, declared as f32"},
+    {slopes_rank, FACC_ERR_ARGUMENT, "\"slopes\": rank is 2, expected 1 ([H])"},
+    {slopes_shape, FACC_ERR_ARGUMENT,
+     "\"slopes\": shape is [3], expected [6] ([H])"},
+    {slopes_data, FACC_ERR_ARGUMENT, "\"slopes\": data is NULL"},
+    {doc_shape, FACC_ERR_ARGUMENT,
+     "\"doc\": shape is [2, 100], expected [2, 70] ([B, kv])"},
+    {window_big, FACC_ERR_ARGUMENT, "param \"window\" is declared as i32"},
+    {no_size, FACC_ERR_ARGUMENT, "facc_args.struct_size is 0"},
+    {variant_size, FACC_ERR_ARGUMENT, "facc_variant.struct_size is 3"},
+    {variant_dim, FACC_ERR_UNSUPPORTED, "head_dim is 60"},
+    {variant_dtype, FACC_ERR_UNSUPPORTED, "dtype e4m3"},
+    {too_many_tiles, FACC_ERR_UNSUPPORTED, "too large for one launch"}};
+enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
+
+START_TEST(refused)
+{
+    const struct refusal *r = &refusals[_i];
+    facc_error err = FACC_ERROR_INIT;
+    struct call c;
+    open_call(&c);
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    r->change(&c);
+    facc_status s = check(&c, &err);
+    ck_assert_msg(s == r->status, "%s: %s (%s)", facc_status_name(s),
+                  err.message, r->says);
+    ck_assert_int_eq(err.status, s);
+    ck_assert_msg(strstr(err.message, r->says), "\"%s\" lacks \"%s\"",
+                  err.message, r->says);
+    ck_assert_int_eq(check(&c, NULL), r->status);
+    close_call(&c);
+}
+END_TEST
+
+START_TEST(accepted)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct call c;
+    open_call(&c);
+    c.args.lse.data = NULL; /* not wanted: the rest of lse is not looked at */
+    c.args.lse.rank = 77;
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.k.stride[0] = 0; /* inputs may be broadcast, reversed, spread */
+    c.args.v.stride[2] = -DV;
+    c.args.q.stride[1] = 1000001;
+    c.args.scale = -3.5;
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.k.shape[2] = c.args.v.shape[2] = c.captured[1].shape[1] = 0;
+    c.args.k.data = c.args.v.data = c.captured[1].data = NULL;
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    ck_assert_int_eq(
+        facc_kernel_check(c.ctx, c.program, &c.variant, NULL, &err), FACC_OK);
+    ck_assert_int_eq(facc_kernel_check(NULL, c.program, &c.variant, NULL, NULL),
+                     FACC_ERR_ARGUMENT);
+    close_call(&c);
+}
+END_TEST
+
+/* A struct of a newer facc: unknown fields must be zero. A short one of an
+ * older facc: what is missing is zero. */
+START_TEST(struct_versions)
+{
+    struct {
+        facc_variant v;
+        int32_t more[4];
+    } newer;
+    facc_error err = FACC_ERROR_INIT;
+    struct call c;
+    open_call(&c);
+    memset(&newer, 0, sizeof newer);
+    newer.v = c.variant;
+    newer.v.struct_size = sizeof newer;
+    ck_assert_int_eq(facc_kernel_check(c.ctx, c.program, &newer.v, NULL, &err),
+                     FACC_OK);
+    newer.more[3] = 1;
+    ck_assert_int_eq(facc_kernel_check(c.ctx, c.program, &newer.v, NULL, &err),
+                     FACC_ERR_UNSUPPORTED);
+    c.variant.struct_size = offsetof(facc_variant, check_bounds);
+    c.variant.check_bounds = 1;
+    ck_assert_int_eq(
+        facc_kernel_check(c.ctx, c.program, &c.variant, NULL, &err), FACC_OK);
+    facc_error small = FACC_ERROR_INIT;
+    small.struct_size = offsetof(facc_error, message);
+    c.variant.struct_size = 0;
+    ck_assert_int_eq(
+        facc_kernel_check(c.ctx, c.program, &c.variant, NULL, &small),
+        FACC_ERR_ARGUMENT);
+    ck_assert_int_eq(small.status, FACC_ERR_ARGUMENT);
+    ck_assert_int_eq(small.message[0], '\0');
+    close_call(&c);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {accepted, struct_versions};
+    return run_tests("args", refused, N_REFUSALS, tests,
+                     sizeof tests / sizeof tests[0]);
+}

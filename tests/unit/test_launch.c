@@ -1,0 +1,580 @@
+/* Loading and launching over a driver made of recording functions: byte
+ * layout, grid, contexts, statuses, threads, fork. No GPU, no NVRTC. */
+#include "tests/unit/call_fixture.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "templates/common/kernel_args.h"
+
+/* ---- a driver that records ------------------------------------------------
+ */
+
+struct recorded {
+    int launches, loads, unloads, pushes, pops;
+    cu_context current;
+    unsigned grid, block, shared;
+    cu_stream stream;
+    unsigned char args[4096];
+    int arch_major, arch_minor;
+    cu_result launch_result;
+};
+static struct recorded rec;
+static int context_object, function_object, library_object, stream_object;
+
+static cu_result f_name(cu_result r, const char **s)
+{
+    (void)r;
+    *s = "CUDA_ERROR_FAKE";
+    return 0;
+}
+static cu_result f_attribute(int *v, int which, cu_device device)
+{
+    (void)device;
+    *v = which == CU_DEV_CC_MAJOR ? rec.arch_major : rec.arch_minor;
+    return 0;
+}
+static cu_result f_retain(cu_context *c, cu_device device)
+{
+    (void)device;
+    *c = (cu_context)(void *)&context_object;
+    return 0;
+}
+static cu_result f_release(cu_device device)
+{
+    (void)device;
+    return 0;
+}
+static cu_result f_current(cu_context *c)
+{
+    *c = rec.current;
+    return 0;
+}
+static cu_result f_push(cu_context c)
+{
+    rec.current = c;
+    rec.pushes++;
+    return 0;
+}
+static cu_result f_pop(cu_context *c)
+{
+    *c = rec.current;
+    rec.current = NULL;
+    rec.pops++;
+    return 0;
+}
+static cu_result f_synchronize(void)
+{
+    return 0;
+}
+static cu_result f_alloc(cu_ptr *p, size_t n)
+{
+    *p = (cu_ptr)(uintptr_t)malloc(n);
+    return *p ? 0 : CU_ERROR_OUT_OF_MEMORY;
+}
+static cu_result f_free(cu_ptr p)
+{
+    free((void *)(uintptr_t)p);
+    return 0;
+}
+static cu_result f_download(void *to, cu_ptr p, size_t n)
+{
+    memcpy(to, (void *)(uintptr_t)p, n);
+    return 0;
+}
+static cu_result f_set(cu_ptr p, unsigned char v, size_t n)
+{
+    memset((void *)(uintptr_t)p, v, n);
+    return 0;
+}
+static cu_result f_load(cu_library *lib, const void *code, int *jo, void **jv,
+                        unsigned nj, int *lo, void **lv, unsigned nl)
+{
+    (void)code, (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
+    usleep(10000); /* so that threads overlap */
+    rec.loads++;
+    *lib = (cu_library)(void *)&library_object;
+    return 0;
+}
+static cu_result f_unload(cu_library lib)
+{
+    (void)lib;
+    rec.unloads++;
+    return 0;
+}
+static cu_result f_kernel(cu_kernel *k, cu_library lib, const char *name)
+{
+    (void)lib;
+    *k = (cu_kernel)(void *)&function_object;
+    return strcmp(name, "facc_forward") == 0 ? 0 : CU_ERROR_NOT_FOUND;
+}
+static cu_result f_function(cu_function *f, cu_kernel k)
+{
+    *f = (cu_function)(void *)k;
+    return 0;
+}
+static cu_result f_get(int *v, int which, cu_kernel k, cu_device device)
+{
+    (void)which, (void)k, (void)device;
+    *v = 100;
+    return 0;
+}
+static cu_result f_put(int which, int v, cu_kernel k, cu_device device)
+{
+    (void)v, (void)k, (void)device;
+    return which == CU_FUNC_MAX_DYNAMIC_SHARED ? 0 : CU_ERROR_INVALID_VALUE;
+}
+static cu_result f_launch(cu_function f, unsigned gx, unsigned gy, unsigned gz,
+                          unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, cu_stream stream, void **params,
+                          void **extra)
+{
+    ck_assert_ptr_eq(f, (cu_function)(void *)&function_object);
+    ck_assert_ptr_eq(rec.current, (cu_context)(void *)&context_object);
+    ck_assert(gy == 1 && gz == 1 && by == 1 && bz == 1 && !extra);
+    rec.launches++;
+    rec.grid = gx;
+    rec.block = bx;
+    rec.shared = shared;
+    rec.stream = stream;
+    memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8);
+    return rec.launch_result;
+}
+
+/* Gives the context a driver of two devices, which ctx_free closes. */
+static void fake_driver(facc_ctx *ctx)
+{
+    struct driver *drv = calloc(1, sizeof *drv);
+    ck_assert_ptr_nonnull(drv);
+    memset(&rec, 0, sizeof rec);
+    rec.arch_major = 9;
+    pthread_mutex_init(&drv->lock, NULL);
+    drv->n_devices = 2;
+    drv->GetErrorName = drv->GetErrorString = f_name;
+    drv->DeviceGetAttribute = f_attribute;
+    drv->PrimaryCtxRetain = f_retain;
+    drv->PrimaryCtxRelease = f_release;
+    drv->CtxGetCurrent = f_current;
+    drv->CtxPushCurrent = f_push;
+    drv->CtxPopCurrent = f_pop;
+    drv->CtxSynchronize = f_synchronize;
+    drv->MemAlloc = f_alloc;
+    drv->MemFree = f_free;
+    drv->MemcpyDtoH = f_download;
+    drv->MemsetD8 = f_set;
+    drv->LibraryLoadData = f_load;
+    drv->LibraryUnload = f_unload;
+    drv->LibraryGetKernel = f_kernel;
+    drv->KernelGetFunction = f_function;
+    drv->KernelGetAttribute = f_get;
+    drv->KernelSetAttribute = f_put;
+    drv->LaunchKernel = f_launch;
+    ctx->driver = drv;
+}
+
+/* A kernel as facc_kernel_get makes it, without compiling anything. */
+struct made_kernel {
+    struct call call;
+    struct module *module;
+    facc_kernel *kernel;
+};
+
+static void make_kernel(struct made_kernel *m)
+{
+    struct diag d;
+    struct plan plan;
+    diag_init(&d);
+    open_call(&m->call);
+    fake_driver(m->call.ctx);
+    ck_assert_msg(kernel_configure(m->call.ctx, m->call.program,
+                                   &m->call.variant, &plan, &d),
+                  "%s", d.message);
+    m->module = calloc(1, sizeof *m->module);
+    m->kernel = calloc(1, sizeof *m->kernel);
+    ck_assert(m->module && m->kernel);
+    pthread_mutex_init(&m->module->lock, NULL);
+    snprintf(m->module->entry, sizeof m->module->entry, "facc_forward");
+    m->kernel->ctx = m->call.ctx;
+    m->kernel->module = m->module;
+    m->kernel->config = plan.config;
+    m->kernel->arch = plan.arch;
+    m->kernel->args_size = 1408; /* 1152 + 144 + 16, rounded up to 128 */
+    ck_assert(
+        signature_copy(&m->kernel->signature, &m->call.program->signature));
+}
+
+static void drop_kernel(struct made_kernel *m)
+{
+    facc_kernel_free(m->kernel);
+    pthread_mutex_destroy(&m->module->lock);
+    free(m->module);
+    close_call(&m->call);
+}
+
+static void load(struct made_kernel *m)
+{
+    facc_error err = FACC_ERROR_INIT;
+    ck_assert_msg(facc_kernel_load(m->kernel, 0, &err) == FACC_OK, "%s",
+                  err.message);
+}
+
+/* ---- launching ---------------------------------------------------------- */
+
+START_TEST(argument_bytes)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    struct facc_captured cap[2];
+    union facc_scalar par[2];
+    int32_t used[2] = {5, 6};
+    make_kernel(&m);
+    load(&m);
+    facc_args *a = &m.call.args;
+    a->seqused_kv = used;
+    a->scale = 0.25;
+    m.call.params[0].i = -7;
+    void *stream = &stream_object;
+    ck_assert_msg(facc_kernel_launch(m.kernel, a, stream, &err) == FACC_OK,
+                  "%s", err.message);
+    ck_assert_int_eq(rec.launches, 1);
+    ck_assert_ptr_eq(rec.stream, stream);
+    const struct unit_config *c = &m.kernel->config;
+    unsigned tiles = (unsigned)((SQ + c->tile_m - 1) / c->tile_m);
+    ck_assert_uint_eq(rec.grid, tiles * B * H);
+    ck_assert_uint_eq(rec.block, 32u * (unsigned)c->warps);
+    ck_assert_uint_eq(rec.shared, (unsigned)c->shared_bytes);
+
+    memcpy(&h, rec.args, sizeof h);
+    memcpy(cap, rec.args + 1152, sizeof cap);
+    memcpy(par, rec.args + 1152 + 144, sizeof par);
+    ck_assert_ptr_eq(h.q, memory);
+    ck_assert_ptr_eq(h.lse, memory);
+    ck_assert_int_eq(h.q_stride[0], H * SQ * D);
+    ck_assert_int_eq(h.q_stride[1], SQ * D);
+    ck_assert_int_eq(h.q_stride[2], D);
+    ck_assert_int_eq(h.k_stride[1], SKV * D);
+    ck_assert_int_eq(h.v_stride[2], DV);
+    ck_assert_int_eq(h.o_stride[2], DV);
+    ck_assert_int_eq(h.lse_stride[1], SQ);
+    ck_assert(h.B == B && h.H == H && h.Hkv == HKV && h.Sq == SQ);
+    ck_assert(h.Skv == SKV && h.D == D && h.Dv == DV && h.group == 2);
+    ck_assert(h.scale == 0.25f);
+    ck_assert(h.scale_log2 == 0.36067376022224085f);
+    ck_assert_ptr_null(h.seqused_q);
+    ck_assert_ptr_eq(h.seqused_kv, used);
+    ck_assert_int_eq(h.q_tiles, (int)tiles);
+    ck_assert_int_eq(h.num_work, (int)rec.grid);
+    ck_assert_ptr_null(h.bounds_report);
+    ck_assert_ptr_null(h.page_table);
+    ck_assert(cap[0].shape[0] == H && cap[0].stride[0] == 1);
+    ck_assert(cap[1].shape[0] == B && cap[1].shape[1] == SKV);
+    ck_assert(cap[1].stride[0] == SKV && cap[1].stride[1] == 1);
+    ck_assert_ptr_eq(cap[1].data, memory);
+    ck_assert_int_eq(par[0].i, -7);
+    ck_assert(par[1].f == 0.5f);
+    drop_kernel(&m);
+    ck_assert_int_eq(rec.pushes, rec.pops);
+}
+END_TEST
+
+START_TEST(defaults_and_empties)
+{
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    struct facc_captured cap[2];
+    make_kernel(&m);
+    load(&m);
+    facc_args *a = &m.call.args;
+    a->lse.data = NULL;
+    a->k.shape[2] = a->v.shape[2] = m.call.captured[1].shape[1] = 0;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, a, NULL, NULL), FACC_OK);
+    ck_assert_int_eq(rec.launches, 1); /* fully masked rows are written */
+    memcpy(&h, rec.args, sizeof h);
+    memcpy(cap, rec.args + 1152, sizeof cap);
+    ck_assert(h.scale == 0.125f);
+    ck_assert_ptr_null(h.lse);
+    ck_assert_ptr_null(cap[1].data); /* no elements */
+    ck_assert_ptr_nonnull(cap[0].data);
+
+    a->q.shape[2] = a->o.shape[2] = 0; /* no rows: nothing to do */
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, a, NULL, NULL), FACC_OK);
+    ck_assert_int_eq(rec.launches, 1);
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(contexts_are_left_as_found)
+{
+    struct made_kernel m;
+    make_kernel(&m);
+    load(&m);
+    ck_assert_int_eq(rec.pushes, rec.pops);
+    int pushes = rec.pushes;
+    rec.current = (cu_context)(void *)&context_object; /* already current */
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, NULL),
+                     FACC_OK);
+    ck_assert_int_eq(rec.pushes, pushes);
+    rec.current = NULL;
+    rec.launch_result = 719;
+    facc_error err = FACC_ERROR_INIT;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_CUDA);
+    ck_assert_ptr_nonnull(strstr(err.message, "cuLaunchKernel failed"));
+    ck_assert_ptr_nonnull(strstr(err.message, "CUDA_ERROR_FAKE"));
+    ck_assert_int_eq(rec.pushes, pushes + 1);
+    ck_assert_int_eq(rec.pushes, rec.pops);
+    rec.launch_result = CU_ERROR_OUT_OF_MEMORY;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_MEMORY);
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(not_prepared)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    make_kernel(&m);
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_NOT_PREPARED);
+    ck_assert_ptr_nonnull(strstr(err.message, "facc_kernel_load"));
+    load(&m);
+    m.call.args.device = 1;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_NOT_PREPARED);
+    m.call.args.device = -1;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    ck_assert_int_eq(facc_kernel_load(m.kernel, 1, &err), FACC_OK);
+    m.call.args.device = 1;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_OK);
+    ck_assert_int_eq(rec.loads, 1); /* one library for all devices */
+    ck_assert_int_eq(facc_kernel_launch(NULL, &m.call.args, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    m.call.args.scale = NAN; /* launch checks what check checks */
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "scale is NaN"));
+    ck_assert_str_eq(err.stage, "launch");
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(load_refuses)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    make_kernel(&m);
+    ck_assert_int_eq(facc_kernel_load(m.kernel, 2, &err), FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "device 2 does not exist"));
+    rec.arch_major = 8;
+    ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(
+        strstr(err.message, "the kernel is for sm_90, device 0 is sm_80"));
+    rec.arch_major = 9;
+    m.module->entry[0] = 'x';
+    ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
+    ck_assert_int_eq(rec.unloads, 1);
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(arch_of_the_device)
+{
+    static const int cases[][3] = {
+        {8, 0, 80},   {8, 6, 86},   {8, 7, 86},   {8, 9, 89}, {9, 0, 90},
+        {10, 0, 100}, {10, 3, 100}, {12, 1, 120}, {7, 5, 0},  {11, 0, 0}};
+    struct call c;
+    open_call(&c);
+    fake_driver(c.ctx);
+    c.variant.arch = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct diag d;
+        struct plan plan;
+        diag_init(&d);
+        rec.arch_major = cases[i][0];
+        rec.arch_minor = cases[i][1];
+        bool ok = kernel_configure(c.ctx, c.program, &c.variant, &plan, &d);
+        ck_assert_int_eq(ok, cases[i][2] != 0);
+        ck_assert_int_eq(ok ? plan.arch : 0, cases[i][2]);
+        ck_assert_int_eq(d.status, ok ? 0 : FACC_ERR_UNSUPPORTED);
+    }
+    c.variant.device = 5;
+    ck_assert_int_eq(
+        facc_kernel_check(c.ctx, c.program, &c.variant, NULL, NULL),
+        FACC_ERR_ARGUMENT);
+    close_call(&c);
+}
+END_TEST
+
+static void *load_in_thread(void *user)
+{
+    struct made_kernel *m = user;
+    load(m);
+    return NULL;
+}
+
+START_TEST(threads_load_once)
+{
+    pthread_t t[4];
+    struct made_kernel m;
+    make_kernel(&m);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, load_in_thread, &m), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    ck_assert_int_eq(rec.loads, 1);
+    drop_kernel(&m);
+}
+END_TEST
+
+/* In a forked child: GPU calls are refused, checks still work, nothing is
+ * unloaded or released. */
+START_TEST(forked_child)
+{
+    struct made_kernel m;
+    make_kernel(&m);
+    load(&m);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        facc_error err = FACC_ERROR_INIT;
+        int ok =
+            facc_kernel_launch(m.kernel, &m.call.args, NULL, &err) ==
+                FACC_ERR_FORKED &&
+            facc_kernel_load(m.kernel, 0, &err) == FACC_ERR_FORKED &&
+            facc_kernel_bounds_report(m.kernel, 0, &err) == FACC_ERR_FORKED &&
+            strstr(err.message, "fork") && check(&m.call, &err) == FACC_OK &&
+            rec.launches == 0;
+        facc_kernel_free(m.kernel);
+        close_call(&m.call);
+        _exit(ok && rec.unloads == 0 ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(bounds_report)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    make_kernel(&m);
+    ck_assert_int_eq(facc_kernel_bounds_report(m.kernel, 0, &err),
+                     FACC_ERR_NOT_PREPARED);
+    m.kernel->config.check_bounds = true;
+    load(&m);
+    load(&m);
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_OK);
+    memcpy(&h, rec.args, sizeof h);
+    ck_assert_ptr_nonnull(h.bounds_report);
+    ck_assert_int_eq(facc_kernel_bounds_report(m.kernel, 0, &err), FACC_OK);
+    h.bounds_report[0] = 2; /* what a checked kernel writes */
+    h.bounds_report[1] = 9;
+    h.bounds_report[2] = 71;
+    h.bounds_report[3] = 70;
+    ck_assert_int_eq(facc_kernel_bounds_report(m.kernel, 0, &err),
+                     FACC_ERR_BOUNDS);
+    ck_assert_int_eq(err.line, 9);
+    ck_assert_ptr_nonnull(strstr(
+        err.message, "t.lua:9: error: index 71 is outside captured tensor "
+                     "\"doc\""));
+    ck_assert_int_eq(facc_kernel_bounds_report(m.kernel, 0, &err), FACC_OK);
+    drop_kernel(&m);
+}
+END_TEST
+
+START_TEST(workspace)
+{
+    size_t bytes = 1, align = 0;
+    struct made_kernel m;
+    make_kernel(&m);
+    ck_assert_int_eq(
+        facc_workspace_size(m.kernel, &m.call.args, &bytes, &align), FACC_OK);
+    ck_assert_uint_eq(bytes, 0);
+    ck_assert_uint_eq(align, 256);
+    ck_assert_int_eq(facc_workspace_size(NULL, &m.call.args, &bytes, &align),
+                     FACC_ERR_ARGUMENT);
+    drop_kernel(&m);
+}
+END_TEST
+
+/* More captures than kernel arguments can carry: refused before anything is
+ * compiled. */
+START_TEST(too_many_captures)
+{
+    char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "local facc = require 'facc'\n"
+                                "local sum = 0\nlocal t = {}\n");
+    for (int i = 0; i < 40; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "t[%d] = facc.tensor('t%d', 'f32', { 'H' })\n", i,
+                              i);
+    snprintf(text + n, sizeof text - n,
+             "return facc.attention { score_mod = function(s, b, h)\n"
+             "  for i = 0, 39 do s = s + t[i][h] end\n  return s\nend }\n");
+    facc_error err = FACC_ERROR_INIT;
+    facc_program *p;
+    struct call c;
+    open_call(&c);
+    ck_assert_msg(facc_program_load_string(&p, c.ctx, "many.lua", text,
+                                           strlen(text), &err) == FACC_OK,
+                  "%s", err.message);
+    ck_assert_int_eq(facc_kernel_check(c.ctx, p, &c.variant, NULL, &err),
+                     FACC_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.message, "captures 40 tensors"));
+    facc_program_free(p);
+    close_call(&c);
+}
+END_TEST
+
+/* Host time of a launch besides the driver's. */
+START_TEST(launch_overhead)
+{
+    enum { N = 2000 };
+#ifdef __SANITIZE_ADDRESS__
+    const double limit = 100e-6;
+#else
+    const double limit = 5e-6;
+#endif
+    struct timespec a, b;
+    struct made_kernel m;
+    make_kernel(&m);
+    load(&m);
+    double best = 1;
+    for (int round = 0; round < 5; round++) {
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        for (int i = 0; i < N; i++)
+            facc_kernel_launch(m.kernel, &m.call.args, NULL, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double s = ((double)(b.tv_sec - a.tv_sec) +
+                    1e-9 * (double)(b.tv_nsec - a.tv_nsec)) /
+                   N;
+        best = s < best ? s : best;
+    }
+    printf("launch: %.2f us of host time over the driver's\n", best * 1e6);
+    ck_assert(best < limit);
+    drop_kernel(&m);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        argument_bytes,    defaults_and_empties, contexts_are_left_as_found,
+        not_prepared,      load_refuses,         arch_of_the_device,
+        threads_load_once, forked_child,         bounds_report,
+        workspace,         too_many_captures,    launch_overhead};
+    return run_tests("launch", NULL, 0, tests, sizeof tests / sizeof tests[0]);
+}
