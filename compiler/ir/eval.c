@@ -129,6 +129,11 @@ bool eval_plan_has_mask(const struct eval_plan *p)
     return p->has_mask;
 }
 
+bool eval_plan_mask_reads_score(const struct eval_plan *p)
+{
+    return p->step[p->keep].reads_score;
+}
+
 int eval_plan_cost(const struct eval_plan *p)
 {
     return p->cost;
@@ -502,7 +507,7 @@ bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
               struct diag *d)
 {
     const struct eval_plan *p = s->plan;
-    if (score == NULL && keep != NULL && p->step[p->keep].reads_score)
+    if (score == NULL && keep != NULL && eval_plan_mask_reads_score(p))
         return diag_set(d, DIAG_INTERNAL, "eval", p->graph->file, 0,
                         "the mask reads the score, which is not given");
     s->q = q;

@@ -39,6 +39,8 @@ struct eval_plan *eval_plan_new(struct arena *a, struct ir_graph *g,
                                 const struct ir_roots *roots);
 bool eval_plan_has_score(const struct eval_plan *p); /* false: identity */
 bool eval_plan_has_mask(const struct eval_plan *p);  /* false: all kept */
+/* True: keep cannot be asked for without scores (`score > 0 and …`). */
+bool eval_plan_mask_reads_score(const struct eval_plan *p);
 
 /* One thread's scratch for tiles of up to max_kv columns. NULL when memory
  * is out. */

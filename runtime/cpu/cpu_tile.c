@@ -21,7 +21,7 @@ struct cpu_scratch {
     void *v;                 /* [N][dv_pad] packed */
     float *rows;             /* [GROUP][max(D, Dv)] */
     double *out;             /* [Dv] */
-    uint8_t *keep;           /* [N] */
+    uint8_t *keep;           /* [M][N] */
     uint8_t *dead;           /* [M][N] masked cells; special V tiles only */
     double m[M], l[M];       /* running maximum, sum */
     int dv_pad;              /* Dv up to whole vectors */
@@ -48,7 +48,7 @@ static size_t lay_out(struct cpu_scratch *s, const struct cpu_call *call,
     s->v = carve(base, &used, N * dv, size);
     s->rows = carve(base, &used, GROUP * (d > dv ? d : dv), sizeof(float));
     s->out = carve(base, &used, dv, sizeof(double));
-    s->keep = carve(base, &used, N, 1);
+    s->keep = carve(base, &used, M * N, 1);
     s->dead = carve(base, &used, M * N, 1);
     return used;
 }
@@ -156,29 +156,49 @@ struct tile {
     int b, h, hkv, q0, rows; /* query rows */
     int kv0, n;              /* columns */
     int n_pad;               /* columns up to whole vectors */
-    bool eval, mask;         /* mods to run; some cells may be masked */
+    bool mask;               /* some cells may be masked: keep holds them */
 };
 
-/* Scores of the tile through the mods; masked cells are -inf. */
+/* The mask of a tile whose mask does not need scores. Sets *none when no
+ * cell is kept: such a tile costs no more than this. */
+static bool mask_rows(struct cpu_scratch *s, const struct tile *t, bool *none,
+                      struct diag *d)
+{
+    *none = true;
+    for (int i = 0; i < t->rows; i++) {
+        uint8_t *keep = s->keep + i * N;
+        if (!eval_row(s->eval, t->q0 + i, NULL, keep, d))
+            return false;
+        *none &= memchr(keep, 1, (size_t)t->n) == NULL;
+    }
+    return true;
+}
+
+static void pad_row(const struct cpu_call *call, const struct tile *t,
+                    void *row)
+{
+    for (int j = t->n; j < t->n_pad; j++) {
+        if (call->f64)
+            ((double *)row)[j] = -INFINITY;
+        else
+            ((float *)row)[j] = -INFINITY;
+    }
+}
+
+/* Scores of the tile through the mods; masked cells become -inf. */
 static bool score_rows(const struct cpu_call *call, struct cpu_scratch *s,
                        const struct tile *t, struct diag *d)
 {
-    const struct cpu_kernels *k = call->kernels;
-    if (t->eval && !eval_tile(s->eval, t->b, t->h, t->kv0, t->n, d))
-        return false;
+    bool both = t->mask && eval_plan_mask_reads_score(call->plan);
+    bool eval = both || eval_plan_has_score(call->plan);
     for (int i = 0; i < t->rows; i++) {
         void *row = row_of(call, s->s, i, N);
-        if (t->eval &&
-            !eval_row(s->eval, t->q0 + i, row, t->mask ? s->keep : NULL, d))
+        uint8_t *keep = s->keep + i * N;
+        if (eval && !eval_row(s->eval, t->q0 + i, row, both ? keep : NULL, d))
             return false;
         if (t->mask)
-            k->mask(t->n, row, s->keep);
-        for (int j = t->n; j < t->n_pad; j++) {
-            if (call->f64)
-                ((double *)row)[j] = -INFINITY;
-            else
-                ((float *)row)[j] = -INFINITY;
-        }
+            call->kernels->mask(t->n, row, keep);
+        pad_row(call, t, row);
     }
     return true;
 }
@@ -241,6 +261,15 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
 {
     const struct cpu_kernels *k = call->kernels;
     int dim = call->size.D, n32 = (t->n + 31) / 32 * 32;
+    if (s->eval != NULL && !eval_tile(s->eval, t->b, t->h, t->kv0, t->n, d))
+        return false;
+    if (t->mask && !eval_plan_mask_reads_score(call->plan)) {
+        bool none;
+        if (!mask_rows(s, t, &none, d))
+            return false;
+        if (none)
+            return true;
+    }
     load_k(call, s, t->b, t->hkv, t->kv0, t->n);
     k->gemm(false, call->scale, t->rows, n32, dim, s->q, (size_t)dim, s->k,
             s->s, N);
@@ -310,7 +339,6 @@ bool cpu_tile_run(const struct cpu_call *call, struct cpu_scratch *s, int b,
         t.n = kv - t.kv0 < N ? kv - t.kv0 : N;
         t.n_pad = (t.n + w - 1) / w * w;
         t.mask = kv0 < r.full_lo || kv0 + t.n > r.full_hi;
-        t.eval = s->eval != NULL && (t.mask || eval_plan_has_score(call->plan));
         if (!run_tile(call, s, &t, d))
             return false;
     }

@@ -398,6 +398,18 @@ static bool empty_rows(int b, int h, int q, int kv)
     return (h > 0 || q % 3 != 1) && (q + kv) % 2 == 0;
 }
 
+/* A mask that needs the score: the -inf arm makes it one. */
+static const char positive_lua[] =
+    FACC "return facc.attention { score_mod = function(score, b, h, q, kv)\n"
+         "  if score > 0.125 then return 2 * score end\n"
+         "  return -math.huge\n"
+         "end }\n";
+static double positive(double s, int b, int h, int q, int kv)
+{
+    (void)b, (void)h, (void)q, (void)kv;
+    return s > 0.125 ? 2 * s : -INFINITY;
+}
+
 /* Columns of the first tile are all -inf for late rows. */
 static const char minus_inf_lua[] =
     FACC "return facc.attention { score_mod = function(score, b, h, q, kv)\n"
@@ -421,6 +433,7 @@ static const struct {
     {softcap_lua, softcap, NULL},
     {document_lua, NULL, same_document},
     {empty_rows_lua, NULL, empty_rows},
+    {positive_lua, positive, NULL},
 };
 enum { N_MODS = sizeof mods / sizeof *mods };
 
@@ -429,6 +442,8 @@ static void use_mod(struct problem *p, int mod)
     p->lua = mods[mod].lua;
     p->score = mods[mod].score;
     p->keep = mods[mod].keep;
+    if (p->score == positive) /* f32 rounding may cross the threshold */
+        p->f64 = 1;
 }
 
 /* --- tests
@@ -529,8 +544,8 @@ START_TEST(dtypes)
                 p.in = in[k];
                 p.out = out[j];
                 p.layout = (enum layout)l;
-                p.f64 = _i;
                 use_mod(&p, 1 + (k + j) % 2);
+                p.f64 = _i;
                 check_problem(&p);
             }
 }
