@@ -192,7 +192,7 @@ static int64_t common_factor(const struct ir_linear *l)
             b = t;
         }
     }
-    return a > INT64_MAX ? 1 : (int64_t)a;
+    return a == 0 || a > INT64_MAX ? 1 : (int64_t)a;
 }
 
 bool ir_linear_range(struct ir_graph *g, const struct ir_linear *l, int64_t *lo,
