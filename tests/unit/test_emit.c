@@ -1,0 +1,421 @@
+/* Generated variants against the evaluator: the text of many mods is compiled
+ * as C++ for the CPU and run on cells, tiles and padding. Catches the
+ * emitter's mistakes without a GPU. */
+#include <check.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/compile.h"
+#include "templates/common/kernel_args.h"
+#include "tests/unit/emit_mods.h"
+
+enum { N_MODS = sizeof emit_mods / sizeof *emit_mods };
+enum { B = 2, H = 4, HKV = 2, SQ = 37, SKV = 53, RUN = 16 };
+static const float scale = 0.3f;
+static const float log2e = 1.44269504f;
+
+static const char prologue[] =
+    "local facc = require 'facc'\n"
+    "local n = facc.param('n', 'i32')\n"
+    "local big = facc.param('big', 'i32')\n"
+    "local wide = facc.param('wide', 'i64')\n"
+    "local x = facc.param('x', 'f32')\n"
+    "local doc = facc.tensor('doc', 'i32', {'kv'})\n"
+    "local i8 = facc.tensor('i8', 'i8', {'kv'})\n"
+    "local i16 = facc.tensor('i16', 'i16', {'kv'})\n"
+    "local u8 = facc.tensor('u8', 'u8', {'kv'})\n"
+    "local i64 = facc.tensor('i64', 'i64', {'kv'})\n"
+    "local bits = facc.tensor('bits', 'bool', {'kv'})\n"
+    "local flag = facc.tensor('flag', 'bool', {'H'})\n"
+    "local f32 = facc.tensor('f32', 'f32', {'kv'})\n"
+    "local f16 = facc.tensor('f16', 'f16', {'kv'})\n"
+    "local bf = facc.tensor('bf', 'bf16', {'kv'})\n"
+    "local e4 = facc.tensor('e4', 'e4m3', {'kv'})\n"
+    "local e5 = facc.tensor('e5', 'e5m2', {'kv'})\n"
+    "local hs = facc.tensor('hs', 'f32', {'H'})\n"
+    "local scalar = facc.tensor('scalar', 'f32', {})\n"
+    "local table1 = facc.tensor('table1', 'i32', {4})\n"
+    "local table2 = facc.tensor('table2', 'bool', {4, 4})\n"
+    "local rel = facc.tensor('rel', 'f32', {9, 'H'})\n"
+    "local dense = facc.tensor('dense', 'f32', {'q', 'kv'})\n"
+    "local hbias = facc.tensor('hbias', 'f16', {'H', 'q', 'kv'})\n";
+
+/* --- a mod and its data --------------------------------------------------- */
+
+struct mod {
+    struct program *program;
+    unsigned char *bytes; /* kernel arguments */
+    struct eval_env env;
+    struct eval_tensor *tensor;
+    union eval_value *param;
+    void **data;
+};
+
+static uint32_t next(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static double element(enum dtype t, uint32_t *state)
+{
+    const uint32_t v = next(state);
+    if (dtype_is_float(t))
+        return (double)v / 8388608.0 - 1.0;
+    if (t == DTYPE_BOOL)
+        return v & 1;
+    return t == DTYPE_I8 || t == DTYPE_I16 ? (double)(v % 9) - 4 : v % 4;
+}
+
+static int64_t extent(const struct ir_dim *d)
+{
+    static const int64_t sizes[] = {0, B, H, HKV, SQ, SKV};
+    return d->kind == IR_DIM_FIXED ? d->extent : sizes[d->kind];
+}
+
+/* Transposed strides with a gap, so that no order is taken for granted. */
+static void make_tensor(struct mod *m, int k, uint32_t *state)
+{
+    const struct ir_tensor *t = &m->program->graph->tensors[k];
+    struct eval_tensor *out = &m->tensor[k];
+    int64_t n = 1;
+    for (int d = 0; d < t->rank; d++) {
+        out->shape[d] = extent(&t->dim[d]);
+        out->stride[d] = n;
+        n *= out->shape[d] + 1;
+    }
+    const size_t size = dtype_size(t->dtype);
+    unsigned char *data = calloc((size_t)n, size);
+    ck_assert_ptr_nonnull(data);
+    for (int64_t i = 0; i < n; i++)
+        dtype_store(t->dtype, data + (size_t)i * size,
+                    element(t->dtype, state));
+    m->data[k] = data;
+    out->data = data;
+}
+
+static const int32_t len_q[B] = {SQ, 20}, len_kv[B] = {SKV, 31};
+
+static void make_params(struct mod *m)
+{
+    static const int64_t ints[] = {6, INT32_MAX - 3, INT64_C(1) << 40};
+    for (int k = 0; k < m->program->graph->n_params; k++) {
+        if (m->program->graph->params[k].dtype == DTYPE_F32)
+            m->param[k].f = 1.75;
+        else
+            m->param[k].i = ints[k % 3];
+    }
+}
+
+/* The byte layout of templates/common/kernel_args.h. */
+static void lay_out(struct mod *m)
+{
+    const struct ir_graph *g = m->program->graph;
+    const size_t tensors = (size_t)g->n_tensors, params = (size_t)g->n_params;
+    const size_t size = sizeof(struct facc_kernel_header) +
+                        tensors * sizeof(struct facc_captured) +
+                        params * sizeof(union facc_scalar);
+    m->bytes = aligned_alloc(128, (size + 127) / 128 * 128);
+    ck_assert_ptr_nonnull(m->bytes);
+    memset(m->bytes, 0, size);
+    struct facc_kernel_header *h = (struct facc_kernel_header *)m->bytes;
+    h->B = B;
+    h->H = H;
+    h->Hkv = HKV;
+    h->Sq = SQ;
+    h->Skv = SKV;
+    h->scale = scale;
+    h->scale_log2 = scale * log2e;
+    h->seqused_q = len_q;
+    h->seqused_kv = len_kv;
+    struct facc_captured *c = (struct facc_captured *)(h + 1);
+    for (size_t k = 0; k < tensors; k++) {
+        c[k].data = m->tensor[k].data;
+        for (int d = 0; d < g->tensors[k].rank; d++) {
+            c[k].shape[d] = (int)m->tensor[k].shape[d];
+            c[k].stride[d] = m->tensor[k].stride[d];
+        }
+    }
+    union facc_scalar *p = (union facc_scalar *)(c + tensors);
+    for (size_t k = 0; k < params; k++) {
+        if (g->params[k].dtype == DTYPE_F32)
+            p[k].f = (float)m->param[k].f;
+        else
+            p[k].i = m->param[k].i;
+    }
+}
+
+static void mod_open(struct mod *m, const char *body, uint32_t seed)
+{
+    struct diag d;
+    char text[8192];
+    diag_init(&d);
+    snprintf(text, sizeof text, "%sreturn facc.attention { %s }\n", prologue,
+             body);
+    m->program =
+        compile_program(&alloc_libc, "test.lua", text, strlen(text), NULL, &d);
+    ck_assert_msg(m->program, "%s: line %d: %s", body, d.line, d.message);
+    const struct ir_graph *g = m->program->graph;
+    m->tensor = calloc((size_t)g->n_tensors + 1, sizeof *m->tensor);
+    m->data = calloc((size_t)g->n_tensors + 1, sizeof *m->data);
+    m->param = calloc((size_t)g->n_params + 1, sizeof *m->param);
+    ck_assert(m->tensor && m->data && m->param);
+    for (int k = 0; k < g->n_tensors; k++)
+        make_tensor(m, k, &seed);
+    make_params(m);
+    lay_out(m);
+    m->env = (struct eval_env){.B = B,
+                               .H = H,
+                               .Hkv = HKV,
+                               .Sq = SQ,
+                               .Skv = SKV,
+                               .len_q = len_q,
+                               .len_kv = len_kv,
+                               .tensors = m->tensor,
+                               .params = m->param};
+}
+
+static void mod_close(struct mod *m)
+{
+    for (int k = 0; k < m->program->graph->n_tensors; k++)
+        free(m->data[k]);
+    free(m->tensor);
+    free(m->data);
+    free(m->param);
+    free(m->bytes);
+    program_free(m->program);
+}
+
+/* --- one shared object of all variants --------------------------------------
+ */
+
+/* A header's text without what the surrounding file provides. */
+static void put_header(FILE *f, const char *text)
+{
+    while (*text) {
+        const char *end = strchr(text, '\n');
+        const size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
+        if (strncmp(text, "#include", 8) != 0 &&
+            strncmp(text, "#pragma once", 12) != 0 &&
+            strncmp(text, "#line", 5) != 0)
+            fwrite(text, 1, n, f);
+        text += n;
+    }
+}
+
+static void put_variant(FILE *f, struct mod *m, int k)
+{
+    const struct unit_config c = {.family = "sm80",
+                                  .dtype = DTYPE_BF16,
+                                  .out_dtype = DTYPE_BF16,
+                                  .head_dim = 64,
+                                  .head_dim_v = 64,
+                                  .tile_m = 64,
+                                  .tile_n = 64,
+                                  .warps = 4,
+                                  .stages = 1};
+    struct arena *a = arena_new(&alloc_libc);
+    struct strbuf config, variant;
+    struct diag d;
+    diag_init(&d);
+    m->program->graph->diag = &d;
+    strbuf_init(&config, a);
+    strbuf_init(&variant, a);
+    ck_assert_msg(
+        emit_config(m->program->graph, &c, &config) &&
+            emit_variant(m->program->graph, &m->program->roots, &c, &variant),
+        "mod %d: %s", k, d.message);
+    m->program->graph->diag = NULL;
+    fprintf(f, "namespace n%d {\n", k);
+    put_header(f, strbuf_text(&config));
+    put_header(f, embedded_find("common/args.cuh")->text);
+    put_header(f, embedded_find("common/variant_math.cuh")->text);
+    put_header(f, strbuf_text(&variant));
+    fprintf(f,
+            "#define CELLS cells_%d\n#define TILE tile_%d\n"
+            "#include \"tests/unit/emit_cells.h\"\n}\n",
+            k, k);
+    arena_free(a);
+}
+
+static void *build(struct mod *mods, int n)
+{
+    char dir[] = "/tmp/facc_test_emit_XXXXXX", path[64], command[1024];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/all.cc", dir);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "#include \"tests/unit/emit_host.h\"\n");
+    for (int k = 0; k < n; k++)
+        put_variant(f, &mods[k], k);
+    ck_assert_int_eq(fclose(f), 0);
+    snprintf(command, sizeof command,
+             "c++ -std=c++17 -O0 -w -ffp-contract=off -shared -fPIC -I%s -o "
+             "%s/all.so %s/all.cc",
+             FACC_SOURCE_DIR, dir, dir);
+    ck_assert_msg(system(command) == 0, "%s", command);
+    snprintf(path, sizeof path, "%s/all.so", dir);
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(so != NULL, "%s", dlerror());
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    return so;
+}
+
+/* --- comparison
+ * ------------------------------------------------------------------ */
+
+typedef void cells_fn(const void *args, int b, int h, int q, int kv0, int n,
+                      const float *s, float *score, unsigned char *keep);
+typedef void tile_fn(const void *args, int b, int h, int q_first, int q_last,
+                     int kv_first, int kv_last, int *out);
+
+static void *function(void *so, const char *format, int k)
+{
+    char name[32];
+    snprintf(name, sizeof name, format, k);
+    void *p = dlsym(so, name);
+    ck_assert_msg(p != NULL, "%s", name);
+    return p;
+}
+
+static bool is_close(float got, float want)
+{
+    if (isnan(want) || isinf(want))
+        return isnan(want) ? isnan(got) : got == want;
+    return fabsf(got - want) <= 1e-5f * (fabsf(want) + 20);
+}
+
+/* Row q's kept cells of (b, h) by the evaluator and by the variant. */
+static void compare_row(struct mod *m, struct eval_state *state,
+                        cells_fn *cells, int b, int h, int q, uint8_t *kept,
+                        const char *body)
+{
+    struct diag d;
+    uint32_t seed = (uint32_t)(q + 1000 * h + 10000 * b);
+    diag_init(&d);
+    for (int kv0 = 0; kv0 < SKV; kv0 += RUN) {
+        const int n = SKV - kv0 < RUN ? SKV - kv0 : RUN;
+        float raw[RUN], want[RUN], got[RUN];
+        uint8_t keep[RUN], got_keep[RUN];
+        for (int c = 0; c < RUN; c++) {
+            raw[c] = (float)next(&seed) / 1048576.0f - 8.0f;
+            want[c] = raw[c] * scale;
+        }
+        ck_assert(eval_tile(state, b, h, kv0, n, &d));
+        ck_assert_msg(eval_row(state, q, want, keep, &d), "%s: %s", body,
+                      d.message);
+        /* RUN, not n: columns beyond the end are padding */
+        cells(m->bytes, b, h, q, kv0, RUN, raw, got, got_keep);
+        for (int c = 0; c < n; c++) {
+            if (keep[c] != got_keep[c])
+                ck_abort_msg("%s: b %d h %d q %d kv %d: keep is %d, want %d",
+                             body, b, h, q, kv0 + c, got_keep[c], keep[c]);
+            if (keep[c] && !is_close(got[c] / log2e, want[c]))
+                ck_abort_msg("%s: b %d h %d q %d kv %d: score is %g, want %g",
+                             body, b, h, q, kv0 + c, (double)(got[c] / log2e),
+                             (double)want[c]);
+        }
+        memcpy(kept + kv0, keep, (size_t)n);
+    }
+}
+
+/* kv_range and verdict must hold for every cell of the tile. */
+static void check_tile(struct mod *m, tile_fn *tile, int b, int h, int q0,
+                       int q1, int kv0, int kv1, const uint8_t *kept,
+                       const char *body)
+{
+    int out[3];
+    bool some = false, all = true;
+    tile(m->bytes, b, h, q0, q1, kv0, kv1, out);
+    for (int q = q0; q <= q1; q++) {
+        for (int kv = 0; kv < SKV; kv++) {
+            const bool k = kept[q * SKV + kv];
+            if (k && (kv < out[0] || kv >= out[1]))
+                ck_abort_msg("%s: kept (%d, %d) outside range %d..%d", body, q,
+                             kv, out[0], out[1]);
+            if (kv >= kv0 && kv <= kv1) {
+                some |= k;
+                all &= k;
+            }
+        }
+    }
+    if (out[2] < 1 || out[2] > 3 || (out[2] == 1 && some) ||
+        (out[2] == 2 && !all))
+        ck_abort_msg("%s: verdict %d of rows %d..%d, columns %d..%d, but %s",
+                     body, out[2], q0, q1, kv0, kv1,
+                     all    ? "all count"
+                     : some ? "some count"
+                            : "none counts");
+}
+
+static void check_tiles(struct mod *m, tile_fn *tile, int b, int h,
+                        const uint8_t *kept, const char *body)
+{
+    for (int q0 = 0; q0 < SQ; q0 += 5)
+        for (int kv0 = 0; kv0 < SKV; kv0 += 6)
+            for (int size = 1; size <= 16; size *= 4)
+                check_tile(m, tile, b, h, q0,
+                           q0 + size < SQ ? q0 + size - 1 : SQ - 1, kv0,
+                           kv0 + size < SKV ? kv0 + size - 1 : SKV - 1, kept,
+                           body);
+}
+
+static void check_mod(struct mod *m, void *so, int k, const char *body)
+{
+    cells_fn *cells;
+    tile_fn *tile;
+    *(void **)&cells = function(so, "cells_%d", k);
+    *(void **)&tile = function(so, "tile_%d", k);
+    struct eval_state *state =
+        eval_state_new(m->program->plan, EVAL_F32, RUN, &m->env);
+    ck_assert_ptr_nonnull(state);
+    for (int b = 0; b < B; b++) {
+        for (int h = 0; h < H; h++) {
+            uint8_t kept[SQ * SKV];
+            for (int q = 0; q < SQ; q++)
+                compare_row(m, state, cells, b, h, q, kept + q * SKV, body);
+            check_tiles(m, tile, b, h, kept, body);
+            float s[RUN] = {0}, score[RUN];
+            unsigned char keep[RUN]; /* padding rows: no bad read */
+            cells(m->bytes, b, h, SQ + 90, SKV + 100, RUN, s, score, keep);
+        }
+    }
+    eval_state_free(state);
+}
+
+START_TEST(variants_compute_what_the_evaluator_does)
+{
+    if (system("c++ --version > /dev/null 2>&1") != 0) {
+        fprintf(stderr, "SKIPPED: no C++ compiler\n");
+        return;
+    }
+    static struct mod mods[N_MODS];
+    for (int k = 0; k < N_MODS; k++)
+        mod_open(&mods[k], emit_mods[k], (uint32_t)k + 1);
+    void *so = build(mods, N_MODS);
+    for (int k = 0; k < N_MODS; k++) {
+        check_mod(&mods[k], so, k, emit_mods[k]);
+        mod_close(&mods[k]);
+    }
+    dlclose(so);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("emit");
+    TCase *t = tcase_create("variant");
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, variants_compute_what_the_evaluator_does);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
