@@ -125,7 +125,7 @@ static struct merged l_leaf(lua_State *L, enum result_kind kind)
 {
     struct ir_graph *g = trace_of(L)->graph;
     bool wants_bool = kind == RESULT_MASK || kind == RESULT_BOOL;
-    struct merged m = {IR_NONE, ir_const_b(g, true), 1};
+    struct merged m = {.keep = ir_const_b(g, true)};
     l_resolve(L, -1);
     if (lua_isnil(L, -1))
         l_no_value(L);
@@ -155,10 +155,10 @@ static struct merged l_join(lua_State *L, const struct decision *d,
                             struct merged last)
 {
     struct ir_graph *g = trace_of(L)->graph;
-    struct merged first = {d->value, d->keep, 0};
+    struct merged first = {.value = d->value, .keep = d->keep};
     struct merged yes = d->outcome ? last : first;
     struct merged no = d->outcome ? first : last;
-    struct merged m = {IR_NONE, IR_NONE, last.paths};
+    struct merged m = {.value = IR_NONE};
     g->line = (uint32_t)d->line;
     if (never_kept(g, yes.keep)) /* its value matters to nobody */
         m.value = no.value;
@@ -210,11 +210,11 @@ static _Noreturn void l_too_many_paths(lua_State *L)
     for (int i = 1; i < t->n_lines; i++)
         if (t->forks[i] > t->forks[worst])
             worst = i;
-    l_fail(L,
-           "more than %d paths: most comparisons fork in line %d; put the "
-           "loop's body into facc.sum/any/all/max/min(n, f), or write "
-           "facc.where(function() return c end, a, b)",
-           t->max_paths, worst);
+    l_fail_at(L, worst ? worst : trace_line(L),
+              "more than %d paths: most comparisons fork in line %d; put the "
+              "loop's body into facc.sum/any/all/max/min(n, f), or write "
+              "facc.where(function() return c end, a, b)",
+              t->max_paths, worst);
 }
 
 static void l_call_once(lua_State *L, struct exploration *s, int fn,
@@ -287,5 +287,6 @@ struct merged l_explore(lua_State *L, int fn, int first_arg, int n_args,
     }
     leave_scope(t);
     m.paths = paths;
+    m.line = s->line ? s->line : t->attention_line;
     return m;
 }

@@ -101,7 +101,7 @@ static void l_push_standard(lua_State *L, const char *part)
     if (lua_getfield(L, LUA_REGISTRYINDEX, mods_key) != LUA_TTABLE) {
         const struct embedded_file *f = embedded_find("mods.lua");
         lua_pop(L, 1);
-        l_load_chunk(L, f->text, f->size, "@mods.lua");
+        l_load_chunk(L, f->text, f->size, STANDARD_CHUNK);
         l_run_chunk(L);
         lua_getfield(L, -1, "mods");
         l_set_index(L, lua_gettop(L), l_mods_index);

@@ -80,6 +80,16 @@ void l_fail(lua_State *L, const char *fmt, ...)
     l_fail_recorded(L);
 }
 
+void l_fail_at(lua_State *L, int line, const char *fmt, ...)
+{
+    struct trace *t = trace_of(L);
+    va_list ap;
+    va_start(ap, fmt);
+    diag_setv(t->diag, DIAG_SCRIPT, t->stage, t->name, line, fmt, ap);
+    va_end(ap);
+    l_fail_recorded(L);
+}
+
 void l_fail_recorded(lua_State *L)
 {
     struct trace *t = trace_of(L);
@@ -144,7 +154,7 @@ static void add_traceback(lua_State *L, struct text *x)
     int shown = 0;
     for (int level = 1; shown < MOST && lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sln", &ar);
-        if (ar.currentline <= 0)
+        if (ar.currentline <= 0 || strcmp(ar.source, STANDARD_CHUNK) == 0)
             continue;
         text_add(x, "%s\n\t%s:%d: in ", shown++ ? "" : "\nstack traceback:",
                  ar.source + (*ar.source == '@' || *ar.source == '='),
@@ -258,8 +268,7 @@ static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
             break;
         }
     }
-    diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, line, "%s", message);
-    l_fail_recorded(L);
+    l_fail_at(L, line, "%s", message);
 }
 
 /* A first line that starts with '#' is for the shell; a byte order mark is
@@ -296,11 +305,9 @@ void l_load_chunk(lua_State *L, const char *text, size_t size,
     struct rewritten r = rewrite_source(t->graph->arena, text, size);
     if (!r.text)
         l_fail_recorded(L);
-    if (r.reserved_line) {
-        diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, r.reserved_line,
-                 "the names __eq, __ne and __k are reserved");
-        l_fail_recorded(L);
-    }
+    if (r.reserved_line)
+        l_fail_at(L, r.reserved_line,
+                  "the names __eq, __ne and __k are reserved");
     l_compile(L, r.text, r.size, chunk);
 }
 
@@ -317,11 +324,10 @@ struct attention *l_run_file(lua_State *L, const char *text, size_t size)
     l_run_chunk(L);
     l_enter(L);
     struct attention *a = object_at(L, -1, OBJECT_ATTENTION);
-    if (!a) {
-        t->attention_line = t->n_lines - 1;
-        l_fail(L, "the file must return facc.attention{...}, but it returns %s",
-               lua_isnil(L, -1) ? "nothing" : kind_name(L, -1));
-    }
+    if (!a)
+        l_fail_at(L, t->n_lines - 1,
+                  "the file must return facc.attention{...}, but it returns %s",
+                  lua_isnil(L, -1) ? "nothing" : kind_name(L, -1));
     return a;
 }
 

@@ -43,10 +43,10 @@ static struct merged l_trace_mod(lua_State *L, bool score)
                              score ? RESULT_SCORE : RESULT_MASK);
     }
     if (m[0].value != m[1].value || m[0].keep != m[1].keep)
-        l_fail(L,
-               "%s is not a pure function: traced in another order of its "
-               "comparisons it gives another result",
-               t->mod);
+        l_fail_at(L, m[0].line,
+                  "%s is not a pure function: traced in another order of its "
+                  "comparisons it gives another result",
+                  t->mod);
     t->mod = NULL;
     t->lint = false;
     lua_settop(L, fn);
@@ -65,11 +65,10 @@ static void l_check_flags(lua_State *L)
             read = g->nodes[i].op == IR_LOAD_B && g->nodes[i].i == k;
         if (read)
             continue;
-        diag_set(trace_of(L)->diag, DIAG_SCRIPT, "trace", g->file, decl->line,
-                 "tensor '%s' is never read; a bool tensor of rank 0 is read "
-                 "by calling it: if %s() then",
-                 decl->name, decl->name);
-        l_fail_recorded(L);
+        l_fail_at(L, decl->line,
+                  "tensor '%s' is never read; a bool tensor of rank 0 is read "
+                  "by calling it: if %s() then",
+                  decl->name, decl->name);
     }
 }
 
@@ -80,8 +79,8 @@ static int l_load(lua_State *L)
     lua_settop(L, 0);
     struct attention *a = l_run_file(L, j->text, j->size);
     int attention = lua_gettop(L);
-    struct merged score = {ir_score(g), ir_const_b(g, true), 1};
-    struct merged mask = {ir_const_b(g, true), IR_NONE, 1};
+    struct merged score = {ir_score(g), ir_const_b(g, true), 1, 0};
+    struct merged mask = {ir_const_b(g, true), IR_NONE, 1, 0};
     j->t->stage = "trace";
     if (a->has_score) {
         lua_getiuservalue(L, attention, 1);

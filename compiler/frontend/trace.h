@@ -80,6 +80,7 @@ struct exploration { /* one exploration; inner ones for facc.sum, facc.where, â€
 struct merged {
     ir_ref value, keep;
     int paths;
+    int line; /* of the function */
 };
 
 struct seen { /* set of objects met by the fingerprint */
@@ -131,6 +132,10 @@ static inline struct trace *trace_of(lua_State *L)
     return t;
 }
 
+/* The chunk of the embedded mods.lua: not a file name, so that no user's file
+ * can bear it. */
+#define STANDARD_CHUNK "@facc.mods"
+
 /* --- state.c ------------------------------------------------------ */
 /* Fills *t (graph, diag, env set by the caller before). False: diag filled. */
 bool state_open(struct trace *t, const struct alloc *a, const char *name,
@@ -155,6 +160,9 @@ int trace_line(lua_State *L);
 /* Records the error (the first one wins) and jumps to state_call. */
 _Noreturn void l_fail(lua_State *L, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same, at a line that is known. */
+_Noreturn void l_fail_at(lua_State *L, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same for a failure that diag already holds, or memory being out. */
 _Noreturn void l_fail_recorded(lua_State *L);
 /* Arena memory, zeroed; does not return NULL. */

@@ -171,7 +171,8 @@ static void spread(enum ir_op op, const struct number *x, uint32_t n,
         double d = fabs(eval_op_f64(op, in).f - out->f);
         most = d > most || isnan(d) ? d : most;
     }
-    out->e = most + 8 * unit * fabs(out->f);
+    /* f32 has nothing between 0 and 2^-149, and little below 2^-126 */
+    out->e = most + 8 * unit * fabs(out->f) + 0x1p-125;
 }
 
 static bool same_floor(double x, double e)

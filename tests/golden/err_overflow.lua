@@ -1,0 +1,7 @@
+local facc = require "facc"
+
+return facc.attention {
+  mask_mod = function(b, h, q, kv)
+    return q * kv * q > 7
+  end,
+}

@@ -1,0 +1,2 @@
+local facc = require "facc"
+local window = facc.param("window", "u8")

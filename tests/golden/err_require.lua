@@ -1,0 +1,2 @@
+local facc = require "facc"
+local ffi = require "ffi"

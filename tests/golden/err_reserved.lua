@@ -1,0 +1,2 @@
+local facc = require "facc"
+local __eq = function(a, b) return a == b end

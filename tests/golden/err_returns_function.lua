@@ -1,0 +1,3 @@
+local facc = require "facc"
+
+return function(b, h, q, kv) return q >= kv end

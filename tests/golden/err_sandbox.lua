@@ -1,0 +1,4 @@
+local facc = require "facc"
+local seed = os.time()
+
+return facc.attention {}

@@ -1,0 +1,5 @@
+local facc = require "facc"
+
+return facc.attention {
+  score_mod = function(score) return score * "2" end,
+}

@@ -1,0 +1,2 @@
+local facc = require "facc"
+local bias = facc.tensor("bias", "float", { "H" })
