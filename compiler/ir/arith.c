@@ -218,7 +218,7 @@ static ir_ref shift(struct ir_graph *g, enum ir_op op, ir_ref *x)
             return x[0];
         if (n <= -64 || n >= 64)
             return ir_const_i(g, 0);
-        if (n > 0 && n < 62 && can_scale(g, x[0], (int64_t)1 << n))
+        if (n > 0 && n < 63 && can_scale(g, x[0], (int64_t)1 << n))
             return scaled(g, x[0], (int64_t)1 << n);
     }
     return plain(g, op, x);
