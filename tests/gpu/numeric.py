@@ -155,22 +155,20 @@ def strided_output():
         compare(o, lse, reference(q, k, v), emulation(q, k, v))
     yield "offsets over 2^31 elements", beyond_32_bits
 
-    def misaligned():
-        # Either right or refused with the reason; never wrong or a fault.
-        q, k, v = random_qkv(1, 2, 2, 70, 90, 64, seed=14)
-        shifted = []
-        for x in (q, k, v):
-            buffer, _, _ = guarded((x.numel() + 8,), x.dtype)
-            view = buffer[4:4 + x.numel()].view(x.shape)
-            view.copy_(x)
-            shifted.append(view)
-        try:
-            check_case(plain_program(), *shifted)
-        except facc.Error as e:
-            expect("align" in e.message, f"refused without the reason: {e.message}")
-            if DEVICE == "cuda":
-                torch.cuda.synchronize()
-    yield "pointers aligned to 8 bytes", misaligned
+    for D, shift, row in ((64, 4, 64), (64, 1, 64), (64, 0, 65), (40, 3, 77), (128, 0, 132)):
+        def misaligned():
+            def placed(x):
+                buffer, _, _ = guarded((x.shape[0] * x.shape[1] * x.shape[2] * row + 8,), x.dtype)
+                view = buffer[shift:].as_strided(
+                    x.shape, (x.shape[1] * x.shape[2] * row, x.shape[2] * row, row, 1),
+                    buffer.storage_offset() + shift)
+                return view.copy_(x)
+            q, k, v = (placed(x) for x in random_qkv(1, 2, 2, 70, 90, D, seed=14))
+            o = placed(torch.full((1, 2, 70, D), math.nan, dtype=q.dtype, device=DEVICE))
+            lse = torch.full((1, 2, 70), math.nan, device=DEVICE)
+            run_into(plain_program(), q, k, v, o, lse)
+            compare(o, lse, reference(q, k, v), emulation(q, k, v))
+        yield f"rows of {row} elements for D={D}, pointers off by {shift}", misaligned
 
 
 @test("rows")
@@ -242,10 +240,11 @@ def big_and_odd_values():
             causal_program(), *random_qkv(1, 2, 2, 257, 257, 64, seed=32),
             mods.causal(0, 0, 0, 0)[2], scale=scale)
 
-    def constant_offset():
-        check_case(facc.find_program(score_mod="score + 100000"),
-                   *random_qkv(1, 2, 2, 129, 129, 64, seed=33),
-                   lambda s, b, h, q, kv: (s + 100000, True), lse_tolerance=LSE_TOLERANCE)
+    # A factor of 2 at 1e5: f32 has 7 digits, and the peer adds in another unit.
+    for offset, factor in ((1e4, 1.2), (-1e4, 1.2), (1e5, 2), (-1e5, 2)):
+        yield f"scores offset by {offset:g}", lambda: check_case(
+            facc.find_program(score_mod=f"score + {offset}"), *random_qkv(1, 2, 2, 129, 129, 64, seed=33),
+            lambda s, b, h, q, kv: (s + offset, True), factor=factor)
 
     def nan_stays_in_its_row():
         q, k, v = random_qkv(1, 2, 2, 200, 200, 64, seed=34)
@@ -253,7 +252,6 @@ def big_and_odd_values():
         o = facc.attention(q, k, v)
         bad = torch.isnan(o).any(-1)
         expect(bool(bad[0, 1, 77]) and int(bad.sum()) == 1, "NaN left its row, or was lost")
-    yield "scores around 1e5 by an offset", constant_offset
     yield "NaN in one query row", nan_stays_in_its_row
 
 
