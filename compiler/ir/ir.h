@@ -65,23 +65,29 @@ enum {
 };
 
 struct ir_node {
-    uint8_t op;       /* enum ir_op */
-    uint8_t type;     /* enum ir_type */
-    uint8_t deps;     /* IR_DEP_* */
+    uint8_t op;   /* enum ir_op */
+    uint8_t type; /* enum ir_type */
+    uint8_t deps; /* IR_DEP_* */
     uint8_t pad;
-    uint32_t n;       /* operands */
-    uint32_t first;   /* index into ir_graph.args / .coefs */
-    uint32_t line;    /* Lua line that first made it, 0 unknown */
-    int64_t i;        /* constant, variable, parameter, tensor; LIN's constant */
-    double f;         /* CONST_F */
-    int64_t lo, hi;   /* IR_INT: inclusive range; else 0 */
-    uint64_t hash;    /* structural: independent of creation order */
-    ir_ref neg;       /* bool: its negation once built (logic.c), or IR_NONE */
+    uint32_t n;     /* operands */
+    uint32_t first; /* index into ir_graph.args / .coefs */
+    uint32_t line;  /* Lua line that first made it, 0 unknown */
+    int64_t i;      /* constant, variable, parameter, tensor; LIN's constant */
+    double f;       /* CONST_F */
+    int64_t lo, hi; /* IR_INT: inclusive range; else 0 */
+    uint64_t hash;  /* structural: independent of creation order */
+    ir_ref neg;     /* bool: its negation once built (logic.c), or IR_NONE */
 };
 
 /* Extent of a captured tensor's dimension. */
-enum ir_dim_kind { IR_DIM_FIXED, IR_DIM_B, IR_DIM_H, IR_DIM_HKV, IR_DIM_Q,
-                   IR_DIM_KV };
+enum ir_dim_kind {
+    IR_DIM_FIXED,
+    IR_DIM_B,
+    IR_DIM_H,
+    IR_DIM_HKV,
+    IR_DIM_Q,
+    IR_DIM_KV
+};
 enum { IR_MAX_RANK = 5 };
 
 struct ir_dim {
@@ -211,8 +217,8 @@ bool ir_linear_scratch(struct ir_graph *g, struct ir_linear *l, int64_t c,
                        uint32_t cap);
 /* [lo, hi] of a form, saturated; *wide when the true range leaves int64_t.
  * False: memory. */
-bool ir_linear_range(struct ir_graph *g, const struct ir_linear *l,
-                     int64_t *lo, int64_t *hi, bool *wide);
+bool ir_linear_range(struct ir_graph *g, const struct ir_linear *l, int64_t *lo,
+                     int64_t *hi, bool *wide);
 /* The form of an int node, a GE0 or an EQ0. */
 bool ir_linear_of(struct ir_graph *g, ir_ref r, struct ir_linear *out);
 ir_ref ir_linear_node(struct ir_graph *g, const struct ir_linear *l);
