@@ -3,13 +3,10 @@
 #pragma once
 #include "sm80/shape.cuh"
 
-#ifndef HANDOVER
-#define HANDOVER 4
-#endif
-#ifndef AHEAD
-#define AHEAD 2
-#endif
-constexpr int kAhead = AHEAD;
+constexpr int kAhead = 2;
+// The other group gets its turn when this part of the MMAs is left (an eighth), so that it starts
+// while they drain.
+constexpr int kHandOverPart = 8;
 
 using QFragments = unsigned[kQInRegisters ? kStepsD : 1][kBlocksM][4];
 using Weights = unsigned[kBlocksM][4]; // 16 KV columns of P as A fragments
@@ -40,7 +37,7 @@ __device__ __forceinline__ void load_q(unsigned (&q)[kBlocksM][4], unsigned addr
         ldmatrix_x4(q[m], address + 16 * m * kRowBytes + 32 * step);
 }
 
-// S = Q K^T. Calls near_end when a quarter of the MMAs is left.
+// S = Q K^T. Calls near_end shortly before the last MMAs.
 template <class NearEnd>
 __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q_address,
                                             unsigned k, NearEnd near_end)
@@ -63,7 +60,7 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
         const int now = i - kAhead;
         if (now < 0)
             continue;
-        if (now == kCount - kCount / HANDOVER)
+        if (now == kCount - kCount / kHandOverPart)
             near_end();
         const int step = now / kStepsN, pair = now % kStepsN;
         unsigned(&a)[kBlocksM][4] = q[kQInRegisters ? step : 0];

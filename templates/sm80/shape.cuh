@@ -44,13 +44,17 @@ constexpr int kBytesLoop = kBytesQ + kStages * (kBytesK + kBytesV);
 constexpr int kBytesO = kOutElement == kElementF32 ? 0 : kTileM * kRowBytesV;
 constexpr int kBytesNeeded = kBytesLoop > kBytesO ? kBytesLoop : kBytesO;
 
-// Registers: 255 a thread suit two CTAs of four warps, or one of eight.
-constexpr int kCtasPerSm = kWarps <= 4 ? 2 : 1;
+// CTAs of a multiprocessor, which bounds the registers of a thread: 255 for eight warps in all, 168
+// for twelve, which small tiles can do with (the sum: accumulators and Q fragments).
+constexpr int kFragmentRegisters =
+    kBlocksM * (4 * kBlocksV + 4 * kBlocksN + 4 * (kQInRegisters ? kStepsD : 1));
+constexpr int kCtasPerSm = kWarps == 8 ? 1 : kFragmentRegisters <= 128 ? 3 : 2;
 
 static_assert(kBlocksM == 1 || kBlocksM == 2, "a warp owns 16 or 32 query rows");
 static_assert(kTileM % (16 * kWarps) == 0 && kTileN % 16 == 0, "tiles are whole MMA blocks");
 static_assert(kHeadDim % 8 == 0 && kHeadDimV % 8 == 0, "rows are whole 16-byte units");
-static_assert(kStages == 1 || kStages == 2, "K and V have one or two buffers");
+static_assert(kWarps == 4 || kWarps == 8, "one group of warps, or two");
+static_assert(kStages == 2 || (kStages == 1 && kGroups == 1), "two groups need two buffers");
 static_assert(kSharedBytes == kBytesNeeded, "runtime/select.c computes the same sum");
 static_assert(kElement == kElementF16 || kElement == kElementBf16,
               "this family takes 16-bit Q, K, V");

@@ -67,19 +67,30 @@ def variant_text(name):
 TENSORS = {"alibi_causal": 1, "bias": 1, "document": 1}
 
 
-def config(D, m, n, warps, stages, qreg, Dv=None, dtype="bf16", out=None, mod="plain", defines=()):
+# Variations to compare: name -> text replaced in template files.
+TRIALS = {
+    "": (),
+    "heads 16": (("sm80/scheduler.cuh", "kSectionHeads = 8", "kSectionHeads = 16"),),
+    "heads 4": (("sm80/scheduler.cuh", "kSectionHeads = 8", "kSectionHeads = 4"),),
+    "ahead 1": (("sm80/multiply.cuh", "kAhead = 2", "kAhead = 1"),),
+    "2 CTAs": (("sm80/shape.cuh", "<= 128 ? 3", "<= 0 ? 3"),),
+    "early": (("sm80/multiply.cuh", "kHandOverPart = 8", "kHandOverPart = 4"),),
+}
+
+
+def config(D, m, n, warps, stages, qreg, Dv=None, dtype="bf16", out=None, mod="plain", trial=""):
     return dict(D=D, Dv=Dv or D, m=m, n=n, warps=warps, stages=stages, qreg=bool(qreg),
                 dtype=dtype, out=out or dtype, mod=mod, tensors=TENSORS.get(mod, 0),
-                defines=tuple(defines))
+                trial=trial)
 
 
 def label(c):
     return (f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}{' q' if c['qreg'] else ''}"
-            + "".join(" " + d for d in c["defines"]))
+            + (" " + c["trial"] if c["trial"] else ""))
 
 
 def compile_one(c):
-    return compile_unit(c, variant_text(c["mod"]), c.get("arch", 90), c["defines"])
+    return compile_unit(c, variant_text(c["mod"]), c.get("arch", 90), TRIALS[c["trial"]])
 
 
 class Kernel:

@@ -58,12 +58,15 @@ def load_nvrtc():
     raise SystemExit("no NVRTC found: set FACC_NVRTC")
 
 
-def compile_unit(config, variant_text, arch, defines=(), main="sm80/forward.cu"):
-    """(cubin or None, log)"""
+def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu"):
+    """(cubin or None, log). patches: (file, old text, new text) for trying variations."""
     lib = load_nvrtc()
     headers = template_headers()
     headers["facc_config.cuh"] = config_text(config)
     headers["facc_variant.cuh"] = variant_text
+    for name, old, new in patches:
+        assert old in headers[name], (name, old)
+        headers[name] = headers[name].replace(old, new)
     n = len(headers)
     names = (ctypes.c_char_p * n)(*[k.encode() for k in headers])
     texts = (ctypes.c_char_p * n)(*[v.encode() for v in headers.values()])
@@ -71,7 +74,6 @@ def compile_unit(config, variant_text, arch, defines=(), main="sm80/forward.cu")
     lib.nvrtcCreateProgram(ctypes.byref(program), read("templates/" + main).encode(), main.encode(),
                            n, texts, names)
     options = [f"-arch=sm_{arch}", "--std=c++17", "-Xptxas", "-v", "--no-cache"]
-    options += ["-D" + d for d in defines]
     args = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
     rc = lib.nvrtcCompileProgram(program, len(options), args)
     size = ctypes.c_size_t()
