@@ -9,6 +9,12 @@
 
 #include "compiler/ir/eval_math.h"
 
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif !defined(__STRICT_ANSI__) /* gcc contracts in its own dialects */
+#error "compile with -std=c11"
+#endif
+
 #if defined(__x86_64__)
 #define EV_AVX2 __attribute__((target("avx2")))
 #define EV_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))

@@ -70,8 +70,8 @@ static void CK_NAME(gemm)(bool add, double scale, int m, int n, int k,
     FT *to = c;
     for (int j = 0; j < n; j += 2 * CK_LANES)
         CK_NAME(panel)
-        (n - j > CK_LANES ? 2 : 1, add, (FT)scale, m, k, a, lda,
-         panels + (size_t)j * (size_t)k, to + j, ldc);
+    (n - j > CK_LANES ? 2 : 1, add, (FT)scale, m, k, a, lda,
+     panels + (size_t)j * (size_t)k, to + j, ldc);
 }
 
 CK_TARGET static void CK_NAME(pack_columns)(void *b, int dim, int col0,

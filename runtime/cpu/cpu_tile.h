@@ -22,9 +22,8 @@ struct cpu_call {
 
 /* One thread's memory. */
 struct cpu_scratch;
-struct cpu_scratch *
-cpu_scratch_new(const struct cpu_call *call); /* NULL: out
-                                                 of memory */
+/* NULL when memory is out. */
+struct cpu_scratch *cpu_scratch_new(const struct cpu_call *call);
 void cpu_scratch_free(struct cpu_scratch *s);
 
 /* Output and LSE of rows q0 .. q0 + CPU_TILE_M - 1 (as far as there are any)

@@ -207,6 +207,32 @@ START_TEST(strided_rows)
 }
 END_TEST
 
+/* Rows are rounded as single elements are: every f16 and its neighbours,
+ * halves between them, tiny, huge and special values. */
+START_TEST(rounding)
+{
+    static const enum dtype types[] = {DTYPE_F16, DTYPE_BF16, DTYPE_E4M3,
+                                       DTYPE_E5M2};
+    enum { N = 5 };
+    for (int t = 0; t < 4; t++)
+        for (uint32_t u = 0; u < 0x10000; u++) {
+            uint16_t h = (uint16_t)u, next = (uint16_t)(u + 1);
+            double a = dtype_load_f64(DTYPE_F16, &h);
+            double b = dtype_load_f64(DTYPE_F16, &next);
+            double bf = dtype_load_f64(DTYPE_BF16, &h);
+            double v[N] = {a, (a + b) / 2, nextafter((a + b) / 2, b), bf,
+                           bf * 1.001953125};
+            uint16_t row[N] = {0}, want[N] = {0};
+            size_t size = dtype_size(types[t]);
+            cpu_store_row(types[t], row, 1, N, v);
+            for (size_t i = 0; i < N; i++)
+                dtype_store(types[t], (char *)want + i * size, v[i]);
+            ck_assert_msg(memcmp(row, want, N * size) == 0, "%s of %a, %a",
+                          dtype_name(types[t]), a, bf);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cpu kernels");
@@ -217,6 +243,7 @@ int main(void)
     tcase_add_loop_test(t, rows, 0, 6);
     tcase_add_test(t, choice);
     tcase_add_test(t, strided_rows);
+    tcase_add_test(t, rounding);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
