@@ -15,7 +15,7 @@
  */
 
 struct recorded {
-    int launches, loads, unloads, pushes, pops;
+    int launches, odd, loads, unloads, pushes, pops;
     cu_context current;
     unsigned grid, block, shared;
     cu_stream stream;
@@ -133,9 +133,10 @@ static cu_result f_launch(cu_function f, unsigned gx, unsigned gy, unsigned gz,
                           unsigned shared, cu_stream stream, void **params,
                           void **extra)
 {
-    ck_assert_ptr_eq(f, (cu_function)(void *)&function_object);
-    ck_assert_ptr_eq(rec.current, (cu_context)(void *)&context_object);
-    ck_assert(gy == 1 && gz == 1 && by == 1 && bz == 1 && !extra);
+    /* ck_assert writes to a file, also when it holds: it would be timed */
+    rec.odd += f != (cu_function)(void *)&function_object ||
+               rec.current != (cu_context)(void *)&context_object || gy != 1 ||
+               gz != 1 || by != 1 || bz != 1 || extra != NULL;
     rec.launches++;
     rec.grid = gx;
     rec.block = bx;
@@ -209,6 +210,7 @@ static void make_kernel(struct made_kernel *m)
 
 static void drop_kernel(struct made_kernel *m)
 {
+    ck_assert_int_eq(rec.odd, 0);
     facc_kernel_free(m->kernel);
     pthread_mutex_destroy(&m->module->lock);
     free(m->module);
@@ -564,6 +566,7 @@ START_TEST(launch_overhead)
         best = s < best ? s : best;
     }
     printf("launch: %.2f us of host time over the driver's\n", best * 1e6);
+    fflush(stdout);
     ck_assert(best < limit);
     drop_kernel(&m);
 }
