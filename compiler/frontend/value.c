@@ -277,13 +277,31 @@ static int l_arith(lua_State *L)
 
 /* --- comparisons -------------------------------------------------- */
 
+/* A comparison is one inequality over the difference, which must stay inside
+ * 64 bits. x may be anything (a shift, bits of a negative number): against a
+ * y below 2^61 it may be clamped to 2^62. */
+static ir_ref narrow(struct ir_graph *g, ir_ref x, ir_ref y)
+{
+    const int64_t limit = (int64_t)1 << 62;
+    const struct ir_node *n = ir_node(g, x);
+    const struct ir_node *m = ir_node(g, y);
+    bool small = m->type == IR_INT && m->lo >= -limit / 2 && m->hi <= limit / 2;
+    if (n->type != IR_INT || !small || (n->lo >= -limit && n->hi <= limit))
+        return x;
+    return ir_max(g, ir_min(g, x, ir_const_i(g, limit)), ir_const_i(g, -limit));
+}
+
 /* == < <= of the values at i and j, one of them traced. */
 static bool l_compare_traced(lua_State *L, int op, int i, int j)
 {
     struct ir_graph *g = trace_of(L)->graph;
     static const char *const name[] = {"==", "<", "<="};
-    ir_ref a = l_to_number(L, i, name[op]);
-    ir_ref b = l_to_number(L, j, name[op]);
+    ir_ref x = l_to_number(L, i, name[op]);
+    ir_ref y = l_to_number(L, j, name[op]);
+    ir_ref a = narrow(g, x, y);
+    ir_ref b = narrow(g, y, x);
+    if (a == IR_NONE || b == IR_NONE)
+        l_fail_recorded(L);
     ir_ref c = op == LUA_OPEQ   ? ir_eq(g, a, b)
                : op == LUA_OPLT ? ir_lt(g, a, b)
                                 : ir_le(g, a, b);
