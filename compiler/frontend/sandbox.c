@@ -169,6 +169,7 @@ void l_open_sandbox(lua_State *L)
     l_set_index(L, lua_gettop(L), l_math_index);
     lua_settop(L, 0);
     l_open_values(L);
+    l_open_sentinels(L);
     lua_createtable(L, 0, 64);
     int facc = lua_gettop(L);
     l_open_functions(L, facc);

@@ -53,7 +53,7 @@ void l_load_view(lua_State *L, const struct view *v)
 void l_push_view(lua_State *L, const struct view *v)
 {
     *(struct view *)lua_newuserdatauv(L, sizeof *v, 0) = *v;
-    luaL_setmetatable(L, "tensor");
+    luaL_setmetatable(L, TENSOR_NAME);
 }
 
 /* The index at stack position i becomes index v->n of the view. */
@@ -323,14 +323,14 @@ static void l_open_sizes(lua_State *L, int facc)
 
 void l_open_tensors(lua_State *L, int facc)
 {
-    luaL_getmetatable(L, "tensor");
+    luaL_getmetatable(L, TENSOR_NAME);
     lua_pushcfunction(L, l_index);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, l_call_tensor);
     lua_setfield(L, -2, "__call");
     lua_pop(L, 1);
     lua_pushcfunction(L, l_tensor);
-    lua_setfield(L, facc, "tensor");
+    lua_setfield(L, facc, TENSOR_NAME);
     lua_pushcfunction(L, l_param);
     lua_setfield(L, facc, "param");
     lua_pushcfunction(L, l_rank);

@@ -132,6 +132,9 @@ static inline struct trace *trace_of(lua_State *L)
     return t;
 }
 
+/* Metatables, and what Lua's messages call their values. */
+#define TRACED_NAME "traced number"
+#define TENSOR_NAME "tensor"
 /* The chunk of the embedded mods.lua: not a file name, so that no user's file
  * can bear it. */
 #define STANDARD_CHUNK "@facc.mods"
@@ -186,6 +189,11 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what);
 /* Replaces a rank-0 tensor at i by its value. */
 void l_resolve(lua_State *L, int i);
 void l_open_values(lua_State *L);
+
+/* --- operators.c -------------------------------------------------- */
+/* Puts arithmetic and order into the metatable on top. */
+void l_set_operators(lua_State *L);
+void l_open_sentinels(lua_State *L);
 /* Pushes __eq, __ne, __k. */
 void l_push_sentinels(lua_State *L);
 

@@ -1,0 +1,265 @@
+/* Operators on traced numbers and rank-0 tensors: arithmetic builds IR nodes,
+ * comparisons fork, and the sentinels stand behind the rewritten == ~= and
+ * index keys (rewrite.h). Called by the Lua VM only. */
+#include "compiler/frontend/trace.h"
+
+static const char eq_name[] = "facc.eq";
+static const char operand_name[] = "facc.operand";
+
+/* --- arithmetic --------------------------------------------------- */
+
+static const char *const operator_text[] = {
+    [LUA_OPADD] = "+",   [LUA_OPSUB] = "-",  [LUA_OPMUL] = "*",
+    [LUA_OPMOD] = "%",   [LUA_OPPOW] = "^",  [LUA_OPDIV] = "/",
+    [LUA_OPIDIV] = "//", [LUA_OPBAND] = "&", [LUA_OPBOR] = "|",
+    [LUA_OPBXOR] = "~",  [LUA_OPSHL] = "<<", [LUA_OPSHR] = ">>",
+    [LUA_OPUNM] = "-",   [LUA_OPBNOT] = "~"};
+
+static bool is_bitwise(int op)
+{
+    return op == LUA_OPBNOT || (op >= LUA_OPBAND && op <= LUA_OPSHR);
+}
+
+/* ~x is -x - 1. */
+static ir_ref complement(struct ir_graph *g, ir_ref a)
+{
+    return ir_sub(g, ir_neg(g, a), ir_const_i(g, 1));
+}
+
+static ir_ref binary(struct ir_graph *g, int op, ir_ref a, ir_ref b)
+{
+    ir_ref x[2] = {a, b};
+    switch (op) {
+    case LUA_OPADD:
+        return ir_add(g, a, b);
+    case LUA_OPSUB:
+        return ir_sub(g, a, b);
+    case LUA_OPMUL:
+        return ir_mul(g, a, b);
+    case LUA_OPDIV:
+        return ir_div(g, a, b);
+    case LUA_OPPOW:
+        return ir_pow(g, a, b);
+    case LUA_OPIDIV:
+        return ir_floordiv(g, a, b);
+    case LUA_OPMOD:
+        return ir_floormod(g, a, b);
+    case LUA_OPBAND:
+        return ir_build(g, IR_IAND, x);
+    case LUA_OPBOR:
+        return ir_build(g, IR_IOR, x);
+    case LUA_OPBXOR:
+        return ir_build(g, IR_IXOR, x);
+    case LUA_OPSHL:
+        return ir_build(g, IR_ISHL, x);
+    case LUA_OPSHR:
+        return ir_build(g, IR_ISHR, x);
+    case LUA_OPUNM:
+        return ir_neg(g, a);
+    default:
+        return complement(g, a);
+    }
+}
+
+/* Plain numbers after all: running on numbers, or rank-0 tensors there. */
+static int l_plain_arith(lua_State *L, int op)
+{
+    lua_settop(L, op == LUA_OPUNM || op == LUA_OPBNOT ? 1 : 2);
+    lua_arith(L, op);
+    return 1;
+}
+
+static ir_ref l_whole(lua_State *L, int i, int op)
+{
+    struct ir_graph *g = trace_of(L)->graph;
+    const char *text = operator_text[op];
+    ir_ref r;
+    if (lua_type(L, i) == LUA_TNUMBER && !lua_isinteger(L, i)) {
+        int exact; /* Lua takes 3.0 for 3 here */
+        lua_Integer v = lua_tointegerx(L, i, &exact);
+        if (exact)
+            return ir_const_i(g, v);
+    }
+    r = l_to_number(L, i, text);
+    if (ir_node(g, r)->type != IR_INT)
+        l_fail(L, "'%s' needs integers, got a float", text);
+    return r;
+}
+
+static int l_arith(lua_State *L)
+{
+    struct trace *t = l_enter(L);
+    struct ir_graph *g = t->graph;
+    int op = (int)lua_tointeger(L, lua_upvalueindex(1));
+    l_resolve(L, 1);
+    l_resolve(L, 2);
+    if (t->env)
+        return l_plain_arith(L, op);
+    uint32_t before = g->n_nodes;
+    ir_ref a, b;
+    if (is_bitwise(op)) {
+        a = l_whole(L, 1, op);
+        b = l_whole(L, 2, op);
+    } else {
+        a = l_to_number(L, 1, operator_text[op]);
+        b = l_to_number(L, 2, operator_text[op]);
+    }
+    const struct ir_node *y = ir_node(g, b);
+    bool divides = op == LUA_OPIDIV || op == LUA_OPMOD;
+    if (divides && y->op == IR_CONST_I && y->i == 0 &&
+        ir_node(g, a)->type == IR_INT)
+        l_fail(L, "integer '%s' by zero", operator_text[op]);
+    l_push_result(L, binary(g, op, a, b), before);
+    return 1;
+}
+
+/* --- comparisons -------------------------------------------------- */
+
+/* A comparison is one inequality over the difference, which must stay inside
+ * 64 bits. x may be anything (a shift, bits of a negative number): against a
+ * y below 2^61 it may be clamped to 2^62. */
+static ir_ref narrow(struct ir_graph *g, ir_ref x, ir_ref y)
+{
+    const int64_t limit = (int64_t)1 << 62;
+    const struct ir_node *n = ir_node(g, x);
+    const struct ir_node *m = ir_node(g, y);
+    bool small = m->type == IR_INT && m->lo >= -limit / 2 && m->hi <= limit / 2;
+    if (n->type != IR_INT || !small || (n->lo >= -limit && n->hi <= limit))
+        return x;
+    return ir_max(g, ir_min(g, x, ir_const_i(g, limit)), ir_const_i(g, -limit));
+}
+
+/* == < <= of the values at i and j, one of them traced. */
+static bool l_compare_traced(lua_State *L, int op, int i, int j)
+{
+    struct ir_graph *g = trace_of(L)->graph;
+    static const char *const name[] = {"==", "<", "<="};
+    ir_ref x = l_to_number(L, i, name[op]);
+    ir_ref y = l_to_number(L, j, name[op]);
+    ir_ref a = narrow(g, x, y);
+    ir_ref b = narrow(g, y, x);
+    if (a == IR_NONE || b == IR_NONE)
+        l_fail_recorded(L);
+    ir_ref c = op == LUA_OPEQ   ? ir_eq(g, a, b)
+               : op == LUA_OPLT ? ir_lt(g, a, b)
+                                : ir_le(g, a, b);
+    return l_fork(L, c);
+}
+
+static int l_order(lua_State *L)
+{
+    struct trace *t = l_enter(L);
+    int op = (int)lua_tointeger(L, lua_upvalueindex(1));
+    l_resolve(L, 1);
+    l_resolve(L, 2);
+    lua_pushboolean(L, t->env ? lua_compare(L, 1, 2, op)
+                              : l_compare_traced(L, op, 1, 2));
+    return 1;
+}
+
+/* (__eq | b), or (that | c): wraps the right side of a comparison. */
+static int l_operand(lua_State *L)
+{
+    struct comparison *from = lua_touserdata(L, 1);
+    bool negated = from->negated;
+    lua_settop(L, 2);
+    if (from->kind == OBJECT_OPERAND) { /* a == b | c */
+        lua_getiuservalue(L, 1, 1);
+        lua_insert(L, 2);
+        lua_arith(L, LUA_OPBOR);
+    }
+    struct comparison *w = lua_newuserdatauv(L, sizeof *w, 1);
+    *w = (struct comparison){OBJECT_OPERAND, negated};
+    lua_pushvalue(L, 2);
+    lua_setiuservalue(L, -2, 1);
+    luaL_setmetatable(L, operand_name);
+    return 1;
+}
+
+/* A tensor without all of its indices is no number: comparing it with one
+ * would be silently false. */
+static void l_check_complete(lua_State *L, int i, int other)
+{
+    struct view *v = object_at(L, i, OBJECT_TENSOR);
+    if (v &&
+        (v->n > 0 || is_traced(L, other) || lua_type(L, other) == LUA_TNUMBER))
+        l_to_ref(L, i, "==");
+}
+
+/* operand < a, which is what a == b has become. */
+static int l_equal(lua_State *L)
+{
+    struct trace *t = l_enter(L);
+    bool negated = ((struct comparison *)lua_touserdata(L, 1))->negated;
+    lua_getiuservalue(L, 1, 1);
+    lua_replace(L, 1); /* 1: b, 2: a */
+    l_resolve(L, 1);
+    l_resolve(L, 2);
+    l_check_complete(L, 1, 2);
+    l_check_complete(L, 2, 1);
+    bool numbers = (is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
+                   (is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
+    bool traced = is_traced(L, 1) || is_traced(L, 2);
+    bool equal = numbers && traced && !t->env
+                     ? l_compare_traced(L, LUA_OPEQ, 2, 1)
+                     : lua_compare(L, 2, 1, LUA_OPEQ);
+    lua_pushboolean(L, equal != negated);
+    return 1;
+}
+
+/* __k(e): a traced key must next meet a tensor. */
+static int l_key(lua_State *L)
+{
+    lua_settop(L, 1);
+    if (is_traced(L, 1)) {
+        struct trace *t = l_enter(L);
+        t->pending_line = (int)t->graph->line;
+    }
+    return 1;
+}
+
+void l_push_sentinels(lua_State *L)
+{
+    for (int negated = 0; negated < 2; negated++) {
+        struct comparison *c = lua_newuserdatauv(L, sizeof *c, 0);
+        *c = (struct comparison){OBJECT_EQ, negated != 0};
+        luaL_setmetatable(L, eq_name);
+    }
+    lua_pushcfunction(L, l_key);
+}
+
+/* --- metatables --------------------------------------------------- */
+
+void l_set_operators(lua_State *L)
+{
+    static const char *const event[] = {
+        [LUA_OPADD] = "__add",   [LUA_OPSUB] = "__sub",   [LUA_OPMUL] = "__mul",
+        [LUA_OPMOD] = "__mod",   [LUA_OPPOW] = "__pow",   [LUA_OPDIV] = "__div",
+        [LUA_OPIDIV] = "__idiv", [LUA_OPBAND] = "__band", [LUA_OPBOR] = "__bor",
+        [LUA_OPBXOR] = "__bxor", [LUA_OPSHL] = "__shl",   [LUA_OPSHR] = "__shr",
+        [LUA_OPUNM] = "__unm",   [LUA_OPBNOT] = "__bnot"};
+    for (int op = LUA_OPADD; op <= LUA_OPBNOT; op++) {
+        lua_pushinteger(L, op);
+        lua_pushcclosure(L, l_arith, 1);
+        lua_setfield(L, -2, event[op]);
+    }
+    lua_pushinteger(L, LUA_OPLT);
+    lua_pushcclosure(L, l_order, 1);
+    lua_setfield(L, -2, "__lt");
+    lua_pushinteger(L, LUA_OPLE);
+    lua_pushcclosure(L, l_order, 1);
+    lua_setfield(L, -2, "__le");
+}
+
+void l_open_sentinels(lua_State *L)
+{
+    luaL_newmetatable(L, eq_name);
+    lua_pushcfunction(L, l_operand);
+    lua_setfield(L, -2, "__bor");
+    luaL_newmetatable(L, operand_name);
+    lua_pushcfunction(L, l_operand);
+    lua_setfield(L, -2, "__bor");
+    lua_pushcfunction(L, l_equal);
+    lua_setfield(L, -2, "__lt");
+    lua_pop(L, 2);
+}
