@@ -4,13 +4,6 @@
 
 #include "sm80/shape.cuh"
 
-__device__ __forceinline__ bool aligned_16(const void *p, const long long (&stride)[3])
-{
-    const long long bits =
-        reinterpret_cast<long long>(p) | stride[0] * 2 | stride[1] * 2 | stride[2] * 2;
-    return (bits & 15) == 0;
-}
-
 // The 16-byte units of a row are spread over kLanes threads (a power of two, some idle), so that a
 // thread keeps its column and only its row pointer moves.
 template <int kRows, int kCols, int kCopyThreads> class TileCopy

@@ -9,10 +9,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     __shared__ Stage stage;
+    __shared__ Work w;
     const unsigned shared = shared_address(shared_bytes);
 
-    const Work w = find_work(args);
-    const Variant::Tile t = Variant::tile(args, w.b, w.h);
+    if (threadIdx.x == 0)
+        find_work(args, w);
+    __syncthreads();
     RowState state;
     Output o;
 #pragma unroll
@@ -25,6 +27,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
             for (int e = 0; e < 4; ++e)
                 o[m][n][e] = 0.0f;
     }
-    run_mainloop(args, t, w, shared, stage, state, o);
+    run_mainloop(args, w, shared, stage, state, o);
     run_epilogue(args, w, shared, state, o);
 }

@@ -37,56 +37,52 @@ struct Loop {
     using CopyV = TileCopy<kTileN, kHeadDimV, kGroupThreads>;
 
     const KernelArgs &args;
-    const Variant::Tile &t;
     const Work &w;
     Stage &stage;
     RowState &state;
     Output &o;
     unsigned k0, v0; // shared buffers
     Addresses a;
-    CopyK copy_k;
-    CopyV copy_v;
     float multiplier; // of scores as make_weights gets them
     Rows rows;
     QFragments q;
 
-    __device__ __forceinline__ Loop(const KernelArgs &args, const Variant::Tile &t, const Work &w,
-                                    unsigned shared, Stage &stage, RowState &state, Output &o)
-        : args(args), t(t), w(w), stage(stage), state(state), o(o), k0(shared + kBytesQ),
-          v0(shared + kBytesQ + kStages * kBytesK), a(lane_addresses(shared)),
-          copy_k(w.k, 2 * args.k_stride[2], aligned_16(args.k, args.k_stride)),
-          copy_v(w.v, 2 * args.v_stride[2], aligned_16(args.v, args.v_stride)), multiplier(1.0f)
+    __device__ __forceinline__ Loop(const KernelArgs &args, const Work &w, unsigned shared,
+                                    Stage &stage, RowState &state, Output &o)
+        : args(args), w(w), stage(stage), state(state), o(o), k0(shared + kBytesQ),
+          v0(shared + kBytesQ + kStages * kBytesK), a(lane_addresses(shared)), multiplier(1.0f)
     {
     }
 
     __device__ __forceinline__ void start_k(int tile, int buffer) const
     {
-        copy_k.start(k0 + buffer * kBytesK, tile * kTileN, w.kv_len);
+        CopyK(w.k, 2 * args.k_stride[2], w.k_aligned)
+            .start(k0 + buffer * kBytesK, tile * kTileN, w.kv_len);
     }
 
     __device__ __forceinline__ void start_v(int tile, int buffer) const
     {
-        copy_v.start(v0 + buffer * kBytesV, tile * kTileN, w.kv_len);
+        CopyV(w.v, 2 * args.v_stride[2], w.v_aligned)
+            .start(v0 + buffer * kBytesV, tile * kTileN, w.kv_len);
     }
 
     __device__ __forceinline__ void fill(int tile, int buffer) const
     {
-        fill_stage<kGroupThreads>(args, t, stage, buffer, w.q0, tile * kTileN);
+        fill_stage<kGroupThreads>(args, w, stage, buffer, tile * kTileN);
     }
 
     // Q and what depends on it; the caller has started K of the first tile (and V with one group
     // and two stages).
     __device__ __forceinline__ void prepare(unsigned shared)
     {
-        CopyQ(w.q, 2 * args.q_stride[2], aligned_16(args.q, args.q_stride))
-            .start(shared, w.q0, w.q_len);
+        CopyQ(w.q, 2 * args.q_stride[2], w.q_aligned).start(shared, w.q0, w.q_len);
         cp_async_commit();
         if constexpr (kRawScores)
             multiplier = settle_scale(args.scale_log2, shared);
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i)
             rows[i / 2][i % 2] = Variant::row(
-                args, t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * i);
+                args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * i);
         cp_async_wait<0>();
         __syncthreads();
         if constexpr (kQInRegisters)
@@ -99,9 +95,9 @@ struct Loop {
     __device__ __forceinline__ void prepare_scores(Scores &s, TileWork work, int tile, int buffer)
     {
         if (work == kTileMasked)
-            apply_score<true>(args, t, rows, stage, buffer, w, tile * kTileN, s);
+            apply_score<true>(args, w, rows, stage, buffer, tile * kTileN, s);
         else if constexpr (!kRawScores)
-            apply_score<false>(args, t, rows, stage, buffer, w, tile * kTileN, s);
+            apply_score<false>(args, w, rows, stage, buffer, tile * kTileN, s);
         update_reference(s, multiplier, state, o);
     }
 
@@ -111,9 +107,9 @@ struct Loop {
 
 __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
 {
-    TileWalk walk(args, t, w, 0);
+    TileWalk walk(w, 0);
     TileWork work, next_work;
-    int tile = walk.next(args, t, w, work);
+    int tile = walk.next(args, w, work);
     if (tile < 0)
         return;
     start_k(tile, 0);
@@ -125,7 +121,7 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
     int buffer = 0; // of this tile's stage, and of K and V if they have two
 #pragma unroll 1
     while (true) {
-        const int next = walk.next(args, t, w, next_work), other = buffer ^ 1;
+        const int next = walk.next(args, w, next_work), other = buffer ^ 1;
         if constexpr (kStages == 2) {
             if (next >= 0) {
                 start_k(next, other);
@@ -171,12 +167,12 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
 __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
 {
     const int group = __shfl_sync(~0u, threadIdx.x / kGroupThreads, 0);
-    TileWalk walk(args, t, w, group);
+    TileWalk walk(w, group);
     TileWork work, next_work, later_work;
-    int tile = walk.next(args, t, w, work);
+    int tile = walk.next(args, w, work);
     if (tile < 0)
         return;
-    int next = walk.next(args, t, w, next_work);
+    int next = walk.next(args, w, next_work);
     if (group == 0) {
         start_k(tile, 0);
         fill(tile, 0);
@@ -218,7 +214,7 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
             hand_over();
         if (tile < 0)
             break;
-        const int later = walk.next(args, t, w, later_work);
+        const int later = walk.next(args, w, later_work);
         if (group == 0) {
             barrier_arrive<kThreads>(3 + buffer);
         } else {
@@ -246,11 +242,10 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
     }
 }
 
-__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Variant::Tile &t,
-                                             const Work &w, unsigned shared, Stage &stage,
-                                             RowState &state, Output &o)
+__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Work &w, unsigned shared,
+                                             Stage &stage, RowState &state, Output &o)
 {
-    Loop loop(args, t, w, shared, stage, state, o);
+    Loop loop(args, w, shared, stage, state, o);
     if constexpr (kGroups == 2)
         loop.run_in_turns(shared);
     else

@@ -8,7 +8,36 @@
 // end the launch with a long tail.
 constexpr int kSectionHeads = 8;
 
-__device__ __forceinline__ Work find_work(const KernelArgs &args)
+__device__ __forceinline__ bool aligned_16(const void *p, const long long (&stride)[3])
+{
+    const long long bits =
+        reinterpret_cast<long long>(p) | stride[0] * 2 | stride[1] * 2 | stride[2] * 2;
+    return (bits & 15) == 0;
+}
+
+__device__ __forceinline__ const char *head_address(const void *p, const long long (&stride)[3],
+                                                    int b, int h)
+{
+    return static_cast<const char *>(p) + 2 * (b * stride[0] + h * stride[1]);
+}
+
+__device__ __forceinline__ void find_kv_tiles(const KernelArgs &args, Work &w)
+{
+    const int q_last = min(w.q0 + kTileM, w.q_len) - 1;
+    int first = 0, end = q_last < w.q0 ? 0 : w.kv_len;
+    if constexpr (Variant::kHasMask) {
+        if (end > 0) {
+            const Variant::KvRange range = Variant::kv_range(args, w.t, w.q0, q_last);
+            first = max(0, min(range.first, end));
+            end = max(first, min(range.end, end));
+        }
+    }
+    w.first_tile = first / kTileN;
+    w.end_tile = end > first ? (end + kTileN - 1) / kTileN : w.first_tile;
+}
+
+// By one thread.
+__device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
 {
     const int heads = args.B * args.H;
     const int per_section = kSectionHeads * args.q_tiles;
@@ -17,20 +46,21 @@ __device__ __forceinline__ Work find_work(const KernelArgs &args)
     const int in_section = min(kSectionHeads, heads - section * kSectionHeads);
     const int tile = args.q_tiles - 1 - rest / in_section;
     const int head = section * kSectionHeads + rest % in_section;
+    const int b = head / args.H, h = head % args.H, h_kv = h / args.group;
 
-    Work w;
-    w.b = head / args.H;
-    w.h = head - w.b * args.H;
+    w.b = b;
+    w.h = h;
     w.q0 = tile * kTileM;
-    w.q_len = args.seqused_q ? max(0, min(args.seqused_q[w.b], args.Sq)) : args.Sq;
-    w.kv_len = args.seqused_kv ? max(0, min(args.seqused_kv[w.b], args.Skv)) : args.Skv;
-    const int h_kv = w.h / args.group;
-    w.q = static_cast<const char *>(args.q) + 2 * (w.b * args.q_stride[0] + w.h * args.q_stride[1]);
-    w.k =
-        static_cast<const char *>(args.k) + 2 * (w.b * args.k_stride[0] + h_kv * args.k_stride[1]);
-    w.v =
-        static_cast<const char *>(args.v) + 2 * (w.b * args.v_stride[0] + h_kv * args.v_stride[1]);
-    return w;
+    w.q_len = args.seqused_q ? max(0, min(args.seqused_q[b], args.Sq)) : args.Sq;
+    w.kv_len = args.seqused_kv ? max(0, min(args.seqused_kv[b], args.Skv)) : args.Skv;
+    w.q = head_address(args.q, args.q_stride, b, h);
+    w.k = head_address(args.k, args.k_stride, b, h_kv);
+    w.v = head_address(args.v, args.v_stride, b, h_kv);
+    w.q_aligned = aligned_16(args.q, args.q_stride);
+    w.k_aligned = aligned_16(args.k, args.k_stride);
+    w.v_aligned = aligned_16(args.v, args.v_stride);
+    w.t = Variant::tile(args, b, h);
+    find_kv_tiles(args, w);
 }
 
 // What a warp group does with a KV tile.
@@ -42,37 +72,23 @@ enum TileWork { kTileNone = 0, kTilePlain = 1, kTileMasked = 2 };
 class TileWalk
 {
   public:
-    __device__ __forceinline__ TileWalk(const KernelArgs &args, const Variant::Tile &t,
-                                        const Work &w, int group)
-        : group_(group)
+    __device__ __forceinline__ TileWalk(const Work &w, int group)
+        : group_(group), window_(Variant::kReverse ? w.end_tile : w.first_tile - 32), pending_(0),
+          mine_(0), partial_(0)
     {
-        const int q_last = min(w.q0 + kTileM, w.q_len) - 1;
-        int first = 0, end = w.kv_len;
-        if (q_last < w.q0) {
-            end = 0;
-        } else if constexpr (Variant::kHasMask) {
-            const Variant::KvRange range = Variant::kv_range(args, t, w.q0, q_last);
-            first = max(0, min(range.first, end));
-            end = max(first, min(range.end, end));
-        }
-        first_ = first / kTileN;
-        end_ = end > first ? (end + kTileN - 1) / kTileN : first_;
-        window_ = Variant::kReverse ? end_ : first_ - 32;
-        pending_ = mine_ = partial_ = 0;
     }
 
     // The next KV tile, or -1, and this group's work in it.
-    __device__ __forceinline__ int next(const KernelArgs &args, const Variant::Tile &t,
-                                        const Work &w, TileWork &work)
+    __device__ __forceinline__ int next(const KernelArgs &args, const Work &w, TileWork &work)
     {
         work = kTileNone;
         while (pending_ == 0) {
             window_ += Variant::kReverse ? -32 : 32;
-            if (window_ >= end_ || window_ + 32 <= first_) {
-                window_ = Variant::kReverse ? first_ : end_; // stay at the end
+            if (window_ >= w.end_tile || window_ + 32 <= w.first_tile) {
+                window_ = Variant::kReverse ? w.first_tile : w.end_tile; // stay at the end
                 return -1;
             }
-            classify(args, t, w);
+            classify(args, w);
         }
         const int bit = Variant::kReverse ? 31 - __clz(pending_) : __ffs(pending_) - 1;
         pending_ &= ~(1u << bit);
@@ -82,13 +98,12 @@ class TileWalk
     }
 
   private:
-    __device__ __forceinline__ void classify(const KernelArgs &args, const Variant::Tile &t,
-                                             const Work &w)
+    __device__ __forceinline__ void classify(const KernelArgs &args, const Work &w)
     {
         const int tile = window_ + static_cast<int>(threadIdx.x % 32);
         const int kv_first = tile * kTileN;
         const int kv_last = min(kv_first + kTileN, w.kv_len) - 1;
-        const bool in_reach = tile >= first_ && tile < end_;
+        const bool in_reach = tile >= w.first_tile && tile < w.end_tile;
         int verdict[kGroups];
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
@@ -97,7 +112,7 @@ class TileWalk
             verdict[g] = in_reach && q_first <= q_last ? kVerdictFull : kVerdictEmpty;
             if constexpr (Variant::kHasMask)
                 if (verdict[g] == kVerdictFull)
-                    verdict[g] = Variant::verdict(args, t, q_first, q_last, kv_first, kv_last);
+                    verdict[g] = Variant::verdict(args, w.t, q_first, q_last, kv_first, kv_last);
         }
         const int any = verdict[0] == kVerdictEmpty ? verdict[kGroups - 1] : verdict[0];
         const int mine = group_ == 0 ? verdict[0] : verdict[kGroups - 1];
@@ -108,7 +123,6 @@ class TileWalk
     }
 
     int group_;
-    int first_, end_; // tiles in reach
-    int window_;      // tile of bit 0 of the sets below
+    int window_; // tile of bit 0 of the sets below
     unsigned pending_, mine_, partial_;
 };

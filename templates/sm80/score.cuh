@@ -16,23 +16,22 @@ struct Stage {
 };
 
 template <int kFillThreads>
-__device__ __forceinline__ void fill_stage(const KernelArgs &args, const Variant::Tile &t,
-                                           Stage &stage, int buffer, int q0, int kv0)
+__device__ __forceinline__ void fill_stage(const KernelArgs &args, const Work &w, Stage &stage,
+                                           int buffer, int kv0)
 {
     if constexpr (Variant::kStageCol) {
         for (int i = threadIdx.x % kFillThreads; i < kTileN; i += kFillThreads)
-            stage.col[buffer][i] = Variant::col(args, t, kv0 + i);
+            stage.col[buffer][i] = Variant::col(args, w.t, kv0 + i);
     }
     if constexpr (Variant::kStageDiag) {
         for (int i = threadIdx.x % kFillThreads; i < kTileM + kTileN - 1; i += kFillThreads)
-            stage.diag[buffer][i] = Variant::diag(args, t, q0 - kv0 + i - (kTileN - 1));
+            stage.diag[buffer][i] = Variant::diag(args, w.t, w.q0 - kv0 + i - (kTileN - 1));
     }
 }
 
 template <bool kMasked>
-__device__ __forceinline__ void apply_score(const KernelArgs &args, const Variant::Tile &t,
-                                            const Rows &rows, const Stage &stage, int buffer,
-                                            const Work &w, int kv0, Scores &s)
+__device__ __forceinline__ void apply_score(const KernelArgs &args, const Work &w, const Rows &rows,
+                                            const Stage &stage, int buffer, int kv0, Scores &s)
 {
     const int lane = threadIdx.x % 32;
     const int row_in_tile = threadIdx.x / 32 * kRowsPerWarp + lane / 4;
@@ -46,7 +45,7 @@ __device__ __forceinline__ void apply_score(const KernelArgs &args, const Varian
 #pragma unroll
         for (int half = 0; half < 2; ++half)
             base[m][half] =
-                Variant::base(args, t, rows[m][half], q_first + 16 * m + 8 * half, kv_first);
+                Variant::base(args, w.t, rows[m][half], q_first + 16 * m + 8 * half, kv_first);
 
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
@@ -54,26 +53,26 @@ __device__ __forceinline__ void apply_score(const KernelArgs &args, const Varian
         for (int e = 0; e < 2; ++e) {
             const int c = 8 * n + e;
             const Variant::Col col = Variant::kStageCol ? stage.col[buffer][kv_first - kv0 + c]
-                                                        : Variant::col(args, t, kv_first + c);
+                                                        : Variant::col(args, w.t, kv_first + c);
 #pragma unroll
             for (int i = 0; i < 2 * kBlocksM; ++i) {
                 const int m = i / 2, half = i % 2, q = q_first + 8 * i;
                 const int d = row_in_tile + 8 * i - (kv_first - kv0) - c; // q - kv - (q0 - kv0)
                 const Variant::Diag diag = Variant::kStageDiag
                                                ? stage.diag[buffer][d + kTileN - 1]
-                                               : Variant::diag(args, t, q - kv_first - c);
+                                               : Variant::diag(args, w.t, q - kv_first - c);
                 const Variant::Row &row = rows[m][half];
                 float &x = s[m][n][2 * half + e];
                 const float raw = x;
                 if constexpr (Variant::kHasScore)
-                    x = Variant::score_log2(args, t, row, col, diag, base[m][half], raw, q,
+                    x = Variant::score_log2(args, w.t, row, col, diag, base[m][half], raw, q,
                                             kv_first, c);
                 else if constexpr (!kRawScores)
                     x = raw * args.scale_log2;
                 if constexpr (kMasked) {
                     bool keep = c < limit;
                     if constexpr (Variant::kHasMask)
-                        keep &= Variant::mask(args, t, row, col, diag, base[m][half], raw, q,
+                        keep &= Variant::mask(args, w.t, row, col, diag, base[m][half], raw, q,
                                               kv_first, c);
                     x = keep ? x : minus_infinity();
                 }

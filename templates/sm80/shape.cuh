@@ -78,11 +78,15 @@ struct RowState {
     float sum[kBlocksM][2]; // of this thread's columns only, until the end
 };
 
-// One query tile of one head.
+// One query tile of one head. In shared memory, and read from there each time: registers are
+// scarce.
 struct Work {
     int b, h;
-    int q0;                // first row
-    int q_len;             // rows >= q_len are not attended
-    int kv_len;            // columns >= kv_len do not exist
-    const char *q, *k, *v; // first element of (b, h)
+    int q0;                               // first row
+    int q_len;                            // rows >= q_len are not attended
+    int kv_len;                           // columns >= kv_len do not exist
+    int first_tile, end_tile;             // KV tiles in reach of the mask's plain bounds
+    const char *q, *k, *v;                // first element of (b, h)
+    bool q_aligned, k_aligned, v_aligned; // rows may be read 16 bytes at a time
+    Variant::Tile t;
 };
