@@ -17,32 +17,50 @@ static const struct arch_class arch_classes[] = {
     {90, 227 * 1024}, {100, 227 * 1024}, {120, 99 * 1024},
 };
 
-/* Left free for static shared memory: the tables of column and diagonal
- * values (struct Stage of sm80/score.cuh). */
-enum { STAGE_BYTES = 8 * 1024, MAX_HEAD_DIM = 256 };
-
-/* A mod of this cost or more makes many values per cell, which need registers
- * beside the accumulators. */
-enum { HEAVY_MOD = 12 };
+/* Left free for static shared memory: the work description and the tables of
+ * column and diagonal values (struct Stage of sm80/score.cuh). */
+enum { STATIC_BYTES = 8 * 1024, MAX_HEAD_DIM = 256 };
 
 struct tile_rule {
-    int max_dim;       /* larger of the head dims */
-    int min_per_block; /* shared bytes per block of the architecture */
-    bool heavy;        /* also for heavy mods */
+    int max_dim; /* the larger of the head dims */
     int tile_m, tile_n, warps, stages;
     bool q_in_registers;
 };
 
-/* The first rule that holds and fits. Warps own 32 query rows up to dim 128,
- * so that each K and V fragment feeds two MMAs; beyond, the output of 32 rows
- * does not fit a thread's 255 registers and they own 16. */
+/* The first rule whose max_dim and shared memory suffice.
+ *
+ * Reasons, with TFLOP/s on an H200 (bf16, 8k, full / causal; FlashAttention-2
+ * in the same run in brackets). Warps own 32 query rows up to dim 128, so
+ * that each K and V fragment feeds two MMAs (16 rows at dim 128: 287 / 283
+ * instead of 394 / 385); beyond, the output of 32 rows does not fit a
+ * thread's 255 registers. Eight warps are two groups that take turns at the
+ * tensor cores; four leave room for a second CTA.
+ *
+ * The cost of the mod does not change the order: with softcap, ALiBi or a
+ * document mask the same tiles led, by up to 7 % at dim 128; at dim 64, two
+ * groups of 256 x 80 gained 3 to 5 % with softcap and documents but lost 8 %
+ * in short causal runs. */
 static const struct tile_rule tile_rules[] = {
-    {64, 0, true, 128, 64, 4, 2, true},
-    {128, 200 * 1024, true, 128, 48, 4, 2, false},
-    {128, 0, true, 128, 64, 4, 1, false},
-    {256, 200 * 1024, true, 128, 64, 8, 2, false},
-    {256, 160 * 1024, true, 128, 64, 8, 1, false},
-    {256, 0, true, 64, 32, 4, 1, false},
+    /* 344 / 342 (309 / 294); 256 x 80, turns: 347 / 334; 128 x 32, three
+     * CTAs: 316 / 305. Dim 32: 248 (222). */
+    {64, 128, 64, 4, 2, true},
+    /* dim 96: 350 (340), 128 x 64 with four warps 322; dim 80: 318 (271) */
+    {96, 256, 64, 8, 2, false},
+    /* 400 / 394 (360 / 321); 128 x 48 with four warps: 387 / 384, less with
+     * mods; 256 x 64 spills: 369 / 363 */
+    {128, 256, 48, 8, 2, false},
+    /* dim 192: 329 (326), 128 x 64: 308; dim 160: 313 (243) */
+    {192, 128, 80, 8, 2, false},
+    /* 337 / 338 (330 / 292); 128 x 48: 320 / 321; 64 x 64 with four warps and
+     * one buffer: 285 / 289 */
+    {256, 128, 64, 8, 2, false},
+    /* Not measured, for less shared memory: the most columns that fit. */
+    {128, 128, 64, 8, 2, false},
+    {128, 128, 48, 8, 2, false},
+    {256, 128, 48, 8, 2, false},
+    {256, 128, 32, 8, 2, false},
+    {256, 128, 16, 8, 2, false},
+    {256, 64, 32, 4, 1, false},
 };
 
 static int padded(int dim)
@@ -105,7 +123,8 @@ static bool check_variant(const facc_variant *v, int arch, enum dtype out_dtype,
 bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
                    struct unit_config *out, struct diag *d)
 {
-    const bool heavy = has_mods && mod_cost >= HEAVY_MOD;
+    (void)mod_cost; /* see tile_rules */
+    (void)has_mods;
     const enum dtype dtype = (enum dtype)v->dtype;
     const enum dtype out_dtype =
         v->out_dtype == 0 ? dtype : (enum dtype)v->out_dtype;
@@ -124,8 +143,7 @@ bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
     const size_t n = sizeof tile_rules / sizeof tile_rules[0];
     for (size_t i = 0; i < n; i++) {
         const struct tile_rule *r = &tile_rules[i];
-        if (dim > r->max_dim || limit < r->min_per_block ||
-            (heavy && !r->heavy))
+        if (dim > r->max_dim)
             continue;
         c.tile_m = r->tile_m;
         c.tile_n = r->tile_n;
@@ -133,7 +151,7 @@ bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
         c.stages = r->stages;
         c.q_in_registers = r->q_in_registers;
         c.shared_bytes = shared_bytes(&c);
-        if (c.shared_bytes + STAGE_BYTES > limit)
+        if (c.shared_bytes + STATIC_BYTES > limit)
             continue;
         *out = c;
         return true;

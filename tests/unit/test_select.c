@@ -1,239 +1,203 @@
-/* ir_select: merging of booleans, what leaves a select of numbers, and
- * random trees against brute force, bit for bit. */
-#include "tests/unit/ir_oracle.h"
+/* Tile selection: what every architecture gets for the common head dims, that
+ * every variant fits the architecture it is chosen for and has shared memory
+ * as the template counts it, and refusals with their reasons. */
+#include <check.h>
+#include <string.h>
 
-static ir_ref sel(struct fixture *f, ir_ref c, ir_ref t, ir_ref e)
+#include "runtime/select.h"
+
+static const int archs[] = {80, 86, 89, 90, 100, 120};
+static const int limits[] = {166912, 101376, 101376, 232448, 232448, 101376};
+enum { N_ARCHS = sizeof archs / sizeof archs[0] };
+
+static facc_variant variant(int d, int dv)
 {
-    return ir_select(f->g, c, t, e);
+    facc_variant v = FACC_VARIANT_INIT;
+    v.dtype = FACC_BF16;
+    v.head_dim = d;
+    v.head_dim_v = dv;
+    return v;
 }
 
-START_TEST(trivial_selects)
+static struct unit_config chosen(int arch, int d, int dv)
 {
-    OPEN;
-    ir_ref c = ge(f, q, kv), s = f->s, two = flt(f, 2);
-    ck_same(f, sel(f, yes(f), q, kv), q);
-    ck_same(f, sel(f, no(f), q, kv), kv);
-    ck_same(f, sel(f, c, s, s), s);
-    /* both polarities are one node */
-    ck_same(f, sel(f, c, s, two), sel(f, not1(f, c), two, s));
-    ir_ref d = lt(f, s, two);
-    ck_same(f, sel(f, d, s, two), sel(f, not1(f, d), two, s));
-    ck_assert(ir_is(f->g, sel(f, c, s, two), IR_SEL_F));
-    ck_assert(ir_is(f->g, sel(f, c, q, f->h), IR_SEL_I));
-    /* int and float meet as float */
-    ir_ref mixed = sel(f, d, q, two);
-    ck_assert(ir_is(f->g, mixed, IR_SEL_F));
-    ck_assert_int_eq(ir_node(f->g, mixed)->type, IR_FLOAT);
-    /* the same condition again */
-    ir_ref in = sel(f, d, f->b, f->h);
-    ck_same(f, sel(f, d, in, q), sel(f, d, f->b, q));
-    ck_same(f, sel(f, not1(f, d), in, q), sel(f, d, q, f->h));
-    CLOSE;
+    facc_variant v = variant(d, dv);
+    struct unit_config c;
+    struct diag diag;
+    memset(&c, 0, sizeof c);
+    diag_init(&diag);
+    ck_assert_msg(select_config(&v, arch, 0, false, &c, &diag), "%s",
+                  diag.message);
+    return c;
 }
-END_TEST
 
-START_TEST(booleans_merge)
-{
-    OPEN;
-    ir_ref a = load1(f, T_BOOL, q), b = load1(f, T_BOOL, kv);
-    ir_ref c = ge(f, q, kv), d = load1(f, T_BOOL, f->h);
-    ck_same(f, sel(f, c, yes(f), a), or2(f, c, a));
-    ck_same(f, sel(f, c, no(f), a), and2(f, not1(f, c), a));
-    ck_same(f, sel(f, c, a, yes(f)), or2(f, not1(f, c), a));
-    ck_same(f, sel(f, c, a, no(f)), and2(f, c, a));
-    ck_same(f, sel(f, c, or2(f, a, b), or2(f, a, d)),
-            or2(f, a, sel(f, c, b, d)));
-    ck_same(f, sel(f, c, and2(f, a, b), and2(f, a, d)),
-            and2(f, a, sel(f, c, b, d)));
-    ck_same(f, sel(f, c, or2(f, a, b), a), or2(f, a, and2(f, c, b)));
-    /* the else arm implies the then arm: its guard goes */
-    ck_same(f, sel(f, c, a, and2(f, a, b)), and2(f, a, or2(f, c, b)));
-    ir_ref near = ge(f, q, num(f, 9)), far = ge(f, q, num(f, 5));
-    ck_same(f, sel(f, d, far, near), or2(f, near, and2(f, d, far)));
-    ck_same(f, sel(f, d, near, far), or2(f, near, and2(f, not1(f, d), far)));
-    ck_same(f, sel(f, a, b, not1(f, b)), ir_eq(f->g, a, b));
-    CLOSE;
-}
-END_TEST
+struct expected {
+    int arch, dim;
+    int tile_m, tile_n, warps, stages, shared;
+};
 
-START_TEST(or_of_ands_from_paths)
+/* Shared bytes by hand: Q and stages x (K + V), rows of 2 dim + 16 bytes. */
+static const struct expected table[] = {
+    {90, 64, 128, 64, 4, 2, 128 * 144 + 2 * 2 * 64 * 144},
+    {90, 96, 256, 64, 8, 2, 256 * 208 + 2 * 2 * 64 * 208},
+    {90, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {100, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {80, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {89, 128, 128, 48, 8, 2, 128 * 272 + 2 * 2 * 48 * 272},
+    {90, 192, 128, 80, 8, 2, 128 * 400 + 2 * 2 * 80 * 400},
+    {80, 192, 128, 48, 8, 2, 128 * 400 + 2 * 2 * 48 * 400},
+    {90, 256, 128, 64, 8, 2, 128 * 528 + 2 * 2 * 64 * 528},
+    {80, 256, 128, 32, 8, 2, 128 * 528 + 2 * 2 * 32 * 528},
+    {120, 256, 64, 32, 4, 1, 64 * 528 + 2 * 32 * 528},
+};
+
+START_TEST(common_head_dims)
 {
-    OPEN;
-    ir_ref a = load1(f, T_BOOL, q), b = load1(f, T_BOOL, kv);
-    ir_ref c = ge(f, q, kv), e = lt(f, q, num(f, 5));
-    ir_ref want = or2(f, and2(f, a, c), and2(f, b, e));
-    ir_ref tail = sel(f, b, e, no(f));
-    ck_same(f, sel(f, a, sel(f, c, yes(f), tail), tail), want);
-    CLOSE;
+    const struct expected *e = &table[_i];
+    struct unit_config c = chosen(e->arch, e->dim, 0);
+    ck_assert_str_eq(c.family, "sm80");
+    ck_assert_int_eq(c.head_dim_v, e->dim);
+    ck_assert_int_eq(c.tile_m, e->tile_m);
+    ck_assert_int_eq(c.tile_n, e->tile_n);
+    ck_assert_int_eq(c.warps, e->warps);
+    ck_assert_int_eq(c.stages, e->stages);
+    ck_assert_int_eq(c.shared_bytes, e->shared);
 }
 END_TEST
 
-START_TEST(linear_terms_leave)
+/* The template's static_asserts, and room for its static shared memory. */
+static void check_fits(const struct unit_config *c, int limit)
 {
-    OPEN;
-    ir_ref c = load1(f, T_BOOL, f->h), w = ir_param(f->g, P_INT);
-    ir_ref got = sel(f, c, add(f, q, num(f, 16)), q);
-    ck_same(f, got, add(f, q, sel(f, c, num(f, 16), num(f, 0))));
-    ck_assert(ir_is(f->g, got, IR_LIN));
-    got = sel(f, c, add(f, sub(f, q, kv), w), sub(f, q, kv));
-    ck_same(f, got, add(f, sub(f, q, kv), sel(f, c, w, num(f, 0))));
-    got = sel(f, c, ir_mul(f->g, q, num(f, 2)), q); /* factors differ */
-    ck_assert(ir_is(f->g, got, IR_SEL_I));
-    CLOSE;
+    int rows = c->tile_m / c->warps;
+    ck_assert(c->warps == 4 || c->warps == 8);
+    ck_assert(rows == 16 || rows == 32);
+    ck_assert_int_eq(c->tile_n % 16, 0);
+    ck_assert(c->stages == 2 || (c->stages == 1 && c->warps == 4));
+    ck_assert_int_le(c->shared_bytes, limit - 8192);
+    int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
+    ck_assert_msg(rows == 16 || dim <= 128, "output does not fit registers");
+}
+
+START_TEST(every_head_dim_on_every_architecture)
+{
+    for (int d = 8; d <= 256; d += 8)
+        for (int dv = 8; dv <= 256; dv += 8) {
+            struct unit_config c = chosen(archs[_i], d, dv);
+            ck_assert_int_eq(c.head_dim, d);
+            ck_assert_int_eq(c.head_dim_v, dv);
+            check_fits(&c, limits[_i]);
+        }
 }
 END_TEST
 
-START_TEST(operands_leave)
+START_TEST(architectures_not_in_the_table_get_the_least)
 {
-    OPEN;
-    ir_ref c = load1(f, T_BOOL, f->h), i[2] = {q, f->h}, j[2] = {kv, f->b};
-    ck_same(f, sel(f, c, load1(f, T_INT, q), load1(f, T_INT, kv)),
-            load1(f, T_INT, sel(f, c, q, kv)));
-    ir_ref k[2] = {sel(f, c, q, kv), sel(f, c, f->h, f->b)};
-    ck_same(
-        f,
-        sel(f, c, ir_load(f->g, T_TABLE, 2, i), ir_load(f->g, T_TABLE, 2, j)),
-        ir_load(f->g, T_TABLE, 2, k));
-    /* another tensor is another load */
-    ck_assert(ir_is(f->g, sel(f, c, load1(f, T_INT, q), load1(f, T_OTHER, q)),
-                    IR_SEL_I));
-    ir_ref x = load1(f, T_FLOAT, q), y = load1(f, T_FLOAT, kv), s = f->s;
-    ck_same(f, sel(f, c, add(f, s, x), add(f, s, y)),
-            add(f, s, load1(f, T_FLOAT, sel(f, c, q, kv))));
-    ck_same(f, sel(f, c, add(f, x, s), add(f, s, y)),
-            add(f, s, sel(f, c, x, y)));
-    ck_same(f, sel(f, c, ir_to_float(f->g, q), ir_to_float(f->g, kv)),
-            ir_to_float(f->g, sel(f, c, q, kv)));
-    ir_ref m = ir_max(f->g, q, f->h), n = ir_max(f->g, q, kv);
-    ck_same(f, sel(f, c, m, n), ir_max(f->g, q, sel(f, c, f->h, kv)));
-    CLOSE;
+    struct unit_config c = chosen(121, 128, 0), d = chosen(86, 128, 0);
+    ck_assert_int_eq(c.tile_m, d.tile_m);
+    ck_assert_int_eq(c.shared_bytes, d.shared_bytes);
 }
 END_TEST
 
-START_TEST(nested_selects_share_an_arm)
+/* O passes through shared memory in 16 bits, and may need more than the loop;
+ * in 32 bits it does not. */
+START_TEST(output_may_decide_the_shared_memory)
 {
-    OPEN;
-    ir_ref c = load1(f, T_BOOL, q), d = load1(f, T_BOOL, kv), s = f->s;
-    ir_ref x = load1(f, T_FLOAT, f->h);
-    ir_ref in = sel(f, d, s, x), not_d = not1(f, d);
-    ck_same(f, sel(f, c, s, in), sel(f, or2(f, c, d), s, x));
-    ck_same(f, sel(f, c, x, in), sel(f, or2(f, c, not_d), x, s));
-    ck_same(f, sel(f, c, in, x), sel(f, and2(f, c, d), s, x));
-    ck_same(f, sel(f, c, in, s), sel(f, and2(f, c, not_d), x, s));
-    /* two ways to boost the diagonal */
-    ir_ref twice = ir_mul(f->g, s, flt(f, 2)), m = sub(f, q, kv);
-    ir_ref far = gt(f, m, num(f, 8)), ahead = lt(f, m, num(f, -8));
-    ck_same(f, sel(f, far, s, sel(f, ahead, s, twice)),
-            sel(f, le(f, ir_abs(f->g, m), num(f, 8)), twice, s));
-    CLOSE;
+    facc_variant v = variant(8, 128);
+    struct unit_config c;
+    struct diag diag;
+    diag_init(&diag);
+    ck_assert(select_config(&v, 90, 0, false, &c, &diag));
+    ck_assert_int_eq(c.out_dtype, DTYPE_BF16);
+    ck_assert_int_eq(c.shared_bytes, 256 * 272);
+    v.out_dtype = FACC_F32;
+    ck_assert(select_config(&v, 90, 0, false, &c, &diag));
+    ck_assert_int_eq(c.out_dtype, DTYPE_F32);
+    ck_assert_int_eq(c.shared_bytes, 256 * 48 + 2 * 48 * (48 + 272));
 }
 END_TEST
 
-START_TEST(steps_leave)
+START_TEST(dtypes_and_flags_are_passed_on)
 {
-    OPEN;
-    ir_ref c = load1(f, T_BOOL, kv), s = f->s, x = load1(f, T_FLOAT, q);
-    ir_ref two = flt(f, 2), one = flt(f, 1);
-    ir_ref want = ir_mul(f->g, s, sel(f, c, two, one));
-    ck_same(f, sel(f, c, ir_mul(f->g, s, two), s), want);
-    ck_same(f, sel(f, not1(f, c), s, ir_mul(f->g, two, s)), want);
-    /* s + (c ? x : -0): exact for every s, -0 included */
-    ck_same(f, sel(f, c, add(f, s, x), s),
-            add(f, s, sel(f, c, x, flt(f, -0.0))));
-    ck_same(f, sel(f, c, s, sub(f, s, x)),
-            sub(f, s, sel(f, c, flt(f, 0.0), x)));
-    ck_same(f, sel(f, c, ir_div(f->g, s, x), s),
-            ir_div(f->g, s, sel(f, c, x, one)));
-    /* no step of s */
-    ck_assert(ir_is(f->g, sel(f, c, sub(f, x, s), s), IR_SEL_F));
-    ck_assert(ir_is(f->g, sel(f, c, ir_div(f->g, x, s), s), IR_SEL_F));
-    CLOSE;
+    facc_variant v = variant(40, 72);
+    v.dtype = FACC_F16;
+    v.out_dtype = FACC_BF16;
+    v.check_bounds = 1;
+    struct unit_config c;
+    struct diag diag;
+    diag_init(&diag);
+    ck_assert(select_config(&v, 80, 1000, true, &c, &diag));
+    ck_assert_int_eq(c.dtype, DTYPE_F16);
+    ck_assert_int_eq(c.out_dtype, DTYPE_BF16);
+    ck_assert(c.check_bounds);
+    ck_assert_int_eq(c.head_dim, 40);
+    ck_assert_int_eq(c.head_dim_v, 72);
 }
 END_TEST
 
-static void check_float(const struct forest *w, struct fixture *f, int root,
-                        unsigned seed)
-{
-    ir_ref r = ir_to_float(f->g, tree_build(f, w, root));
-    if (f->g->failed)
-        ck_abort_msg("%s", f->diag.message);
-    assert_verified(f, r, IR_NONE);
-    struct oracle o = oracle_open(f, r, IR_NONE);
-    for (int k = 0; k < N_POINTS; k++) {
-        struct point at = point_at(k);
-        union value want = tree_value(w, root, &at);
-        oracle_run(&o, &at);
-        if (!same_double(o.value[r].f, want.f))
-            ck_abort_msg("seed %u, q %d, kv %d: got %g, want %g\n%s", seed,
-                         (int)at.q, (int)at.kv, o.value[r].f, want.f,
-                         text_of(f, r, IR_NONE));
-    }
-}
+struct refusal {
+    int arch, d, dv;
+    facc_dtype dtype, out;
+    const char *message;
+};
 
-static void check_int(const struct forest *w, struct fixture *f, int root,
-                      unsigned seed)
-{
-    ir_ref r = tree_build(f, w, root);
-    if (f->g->failed)
-        ck_abort_msg("%s", f->diag.message);
-    ir_ref keep = ir_le(f->g, r, num(f, 2));
-    assert_verified(f, IR_NONE, keep);
-    struct oracle o = oracle_open(f, r, keep);
-    for (int k = 0; k < N_POINTS; k++) {
-        struct point at = point_at(k);
-        int64_t want = tree_value(w, root, &at).i;
-        oracle_run(&o, &at);
-        if (o.value[r].i != want || o.value[keep].i != (want <= 2))
-            ck_abort_msg("seed %u, q %d, kv %d: got %d, want %d\n%s", seed,
-                         (int)at.q, (int)at.kv, (int)o.value[r].i, (int)want,
-                         text_of(f, IR_NONE, keep));
-    }
-}
+static const struct refusal refusals[] = {
+    {75, 64, 0, FACC_F16, (facc_dtype)0,
+     "architecture sm_75 is too old: sm_80 (Ampere) or later is needed; the "
+     "CPU path runs everywhere"},
+    {90, 64, 0, FACC_F32, (facc_dtype)0,
+     "dtype f32: GPU kernels take Q, K and V in f16 or bf16; convert the "
+     "tensors or use the CPU path"},
+    {90, 64, 0, FACC_E4M3, FACC_BF16,
+     "dtype e4m3: GPU kernels take Q, K and V in f16 or bf16; convert the "
+     "tensors or use the CPU path"},
+    {90, 64, 0, FACC_BF16, FACC_F64,
+     "out_dtype f64: GPU kernels write f16, bf16 or f32"},
+    {90, 60, 0, FACC_BF16, (facc_dtype)0,
+     "head_dim is 60: GPU kernels take multiples of 8 from 8 to 256; pad the "
+     "tensors with zeros"},
+    {90, 0, 0, FACC_BF16, (facc_dtype)0,
+     "head_dim is 0: GPU kernels take multiples of 8 from 8 to 256; pad the "
+     "tensors with zeros"},
+    {90, 64, 264, FACC_BF16, (facc_dtype)0,
+     "head_dim_v is 264: GPU kernels take multiples of 8 from 8 to 256; pad "
+     "the tensors with zeros"},
+    {90, 64, -8, FACC_BF16, (facc_dtype)0,
+     "head_dim_v is -8: GPU kernels take multiples of 8 from 8 to 256; pad "
+     "the tensors with zeros"},
+};
 
-START_TEST(random_trees_against_brute_force)
+START_TEST(refusals_say_why)
 {
-    static struct forest w;
-    struct fixture f;
-    for (unsigned seed = 1; seed <= 24000; seed++) {
-        w.n = 0;
-        w.state = seed;
-        w.floats = seed % 4 == 0;
-        ck_assert(fixture_open(&f, &alloc_libc));
-        if (seed % 2)
-            check_int(&w, &f, tree_int(&w, 3), seed);
-        else
-            check_float(&w, &f, tree_float(&w, 3), seed);
-        fixture_close(&f);
-    }
-}
-END_TEST
-
-static bool build_something(struct fixture *f)
-{
-    ir_ref c = ge(f, f->q, f->kv), d = load1(f, T_BOOL, f->q);
-    ir_ref x = load1(f, T_FLOAT, f->q), y = load1(f, T_FLOAT, f->kv);
-    ir_ref r = sel(f, c, add(f, f->s, x), sel(f, d, add(f, f->s, y), f->s));
-    ir_ref i = sel(f, d, add(f, f->q, num(f, 3)), f->q);
-    ir_ref b = sel(f, c, or2(f, d, lt(f, i, f->kv)), and2(f, d, c));
-    return r != IR_NONE && b != IR_NONE;
-}
-
-START_TEST(every_allocation_may_fail)
-{
-    fail_every_allocation(build_something);
+    const struct refusal *r = &refusals[_i];
+    facc_variant v = variant(r->d, r->dv);
+    v.dtype = r->dtype;
+    v.out_dtype = r->out;
+    struct unit_config c = {.tile_m = -1};
+    struct diag diag;
+    diag_init(&diag);
+    ck_assert(!select_config(&v, r->arch, 0, false, &c, &diag));
+    ck_assert_int_eq(diag.status, DIAG_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.message, r->message));
+    ck_assert_int_eq(c.tile_m, -1);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {trivial_selects,
-                                  booleans_merge,
-                                  or_of_ands_from_paths,
-                                  linear_terms_leave,
-                                  operands_leave,
-                                  nested_selects_share_an_arm,
-                                  steps_leave,
-                                  random_trees_against_brute_force,
-                                  every_allocation_may_fail};
-    return run_tests("select", tests, sizeof tests / sizeof *tests);
+    Suite *s = suite_create("select");
+    TCase *t = tcase_create("select");
+    tcase_add_loop_test(t, common_head_dims, 0,
+                        (int)(sizeof table / sizeof table[0]));
+    tcase_add_loop_test(t, every_head_dim_on_every_architecture, 0, N_ARCHS);
+    tcase_add_test(t, architectures_not_in_the_table_get_the_least);
+    tcase_add_test(t, output_may_decide_the_shared_memory);
+    tcase_add_test(t, dtypes_and_flags_are_passed_on);
+    tcase_add_loop_test(t, refusals_say_why, 0,
+                        (int)(sizeof refusals / sizeof refusals[0]));
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
 }
