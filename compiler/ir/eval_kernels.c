@@ -23,7 +23,22 @@
 /* double: the C library as the Lua VM calls it */
 #define FT double
 #define EVP f64
-#define M(fn) fn
+#define M(fn) EV_F64_##fn
+#define EV_F64_exp exp
+#define EV_F64_tanh tanh
+#define EV_F64_floor floor
+#define EV_F64_ceil ceil
+#define EV_F64_rint rint
+#define EV_F64_fabs fabs
+#define EV_F64_pow ev_pow_f64
+#define EV_F64_exp2 exp2
+#define EV_F64_log log
+#define EV_F64_log2 log2
+#define EV_F64_sin sin
+#define EV_F64_cos cos
+#define EV_F64_tan tan
+#define EV_F64_sqrt sqrt
+#define EV_F64_erf erf
 #define ev_to_i32 ev_to_i32_f64
 #define EV_FMOD ev_fmod_f64
 #define EVI generic

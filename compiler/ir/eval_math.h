@@ -85,6 +85,12 @@ static inline double ev_fmod_f64(double a, double b)
     return (m > 0 ? b < 0 : (m < 0 && b > 0)) ? m + b : m;
 }
 
+/* Lua's ^: squares are products. */
+static inline double ev_pow_f64(double a, double b)
+{
+    return b == 2 ? a * a : pow(a, b);
+}
+
 static inline uint32_t ev_bits(float x)
 {
     uint32_t u;
