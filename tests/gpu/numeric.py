@@ -16,6 +16,7 @@ HEAD_DIMS = tuple(range(8, 257, 8))
 UNEQUAL_DIMS = ((64, 128), (128, 64), (192, 128), (8, 256), (256, 8), (40, 72), (96, 160))
 RATIOS = (1, 2, 3, 6, 7, 8, 16)
 FAST_TOLERANCE = 2e-4
+MOD_SHAPES = ((2, 4, 2, 300, 128), (1, 6, 2, 1025, 64), (2, 2, 2, 400, 256))  # B H Hkv S D
 
 
 def plain_program():
@@ -41,8 +42,8 @@ def kernels(groups):
     out = [(p, dict(dtype=t, head_dim=d, head_dim_v=e, device=0))
            for p in (plain_program(), causal_program()) for t in DTYPES for d, e in dims]
     if wanted("mods"):
-        out += [(example(n), dict(dtype=t, head_dim=64, head_dim_v=64, device=0))
-                for n in mods.EXAMPLES for t in DTYPES]
+        out += [(example(n), dict(dtype=t, head_dim=d, head_dim_v=d, device=0))
+                for n in mods.EXAMPLES for t in DTYPES for *_, d in MOD_SHAPES]
         out += [(conformance_program(n), dict(dtype="bf16", head_dim=64, head_dim_v=64, device=0))
                 for n in mods.CONFORMANCE]
     return out
@@ -260,13 +261,13 @@ def examples_by_hand():
     for name, inputs in mods.EXAMPLES.items():
         fast = name == "softcap_fast"
         for dtype in DTYPES:
-            for B, H, Hkv, S in ((2, 4, 2, 300), (1, 6, 2, 1025), (2, 2, 2, 512)):
+            for B, H, Hkv, S, D in MOD_SHAPES:
                 def case():
                     tensors, params, mod = inputs(B, H, S, S)
-                    check_case(example(name), *random_qkv(B, H, Hkv, S, S, 64, dtype=dtype, seed=41),
+                    check_case(example(name), *random_qkv(B, H, Hkv, S, S, D, dtype=dtype, seed=41),
                                mod, tensors=tensors, params=params,
                                lse_tolerance=FAST_TOLERANCE if fast else LSE_TOLERANCE)
-                yield f"{name} {dtype} S={S}", case
+                yield f"{name} {dtype} S={S} D={D}", case
         if name not in ("document", "document_causal", "sentence_softcap"):  # read ids at q
             def unequal():
                 tensors, params, mod = inputs(2, 4, 333, 257)

@@ -147,6 +147,25 @@ class Programs(unittest.TestCase):
         context.close()
         context.close()
 
+    def test_examples_are_the_standard_mods(self):
+        """What examples/ write out gives the graph of facc.mods."""
+        for name, text in {
+            "causal": "mask_mod = m.causal",
+            "alibi": 'score_mod = m.alibi(facc.tensor("slopes", "f32", { "H" }))',
+            "softcap": "score_mod = m.softcap(20.0)",
+            "sliding_window": 'mask_mod = m.sliding_window(facc.param("window", "i32"))',
+            "document": 'mask_mod = m.document(facc.tensor("ids", "i32", { "B", "kv" }))',
+            "dilated": "mask_mod = m.dilated(256, 4)",
+            "streaming_sinks": "mask_mod = m.sinks_window(4, 256)",
+            "natten": "mask_mod = m.natten(facc.size.kv // 32, 32, 7)",
+            "relative_bias": 'score_mod = m.relative_bias(facc.tensor("bias", "f32", { "H", 257 }), 128)',
+            "t5_bias": 'score_mod = m.t5_bias(facc.tensor("bias", "f32", { 32, "H" }))',
+        }.items():
+            with self.subTest(name):
+                source = f'local facc = require "facc"\nlocal m = facc.mods\nreturn facc.attention {{ {text} }}\n'
+                self.assertEqual(facc.Program.from_string(source).dump("ir"),
+                                 facc.Program.from_file(ROOT / "examples" / f"{name}.lua").dump("ir"))
+
     def test_system(self):
         s = facc.default_context().system()
         self.assertGreaterEqual(s["cpu_threads"], 1)
