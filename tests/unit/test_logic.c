@@ -1,5 +1,5 @@
-/* Comparisons, negation, AND and OR: spellings that must meet in one node,
- * folds, and random trees against brute force. */
+/* Negation, AND and OR: spellings that must meet in one node, folds, many
+ * clauses, and random trees against brute force. */
 #include "tests/unit/ir_oracle.h"
 
 #include <time.h>
@@ -75,62 +75,6 @@ START_TEST(documents_are_one_node)
             want);
     ck_same(f, and2(f, not1(f, or2(f, lt(f, a, b), gt(f, a, b))), ge(f, q, kv)),
             want);
-    CLOSE;
-}
-END_TEST
-
-START_TEST(int_against_float_constant_is_exact)
-{
-    OPEN;
-    static const struct {
-        double c;
-        int64_t lt, le, ge, gt; /* q < lt, q <= le, q >= ge, q > gt */
-    } t[] = {{2.5, 3, 2, 3, 2}, {4, 4, 4, 4, 4}, {0.25, 1, 0, 1, 0}};
-    for (int k = 0; k < 3; k++) {
-        ir_ref c = flt(f, t[k].c);
-        ck_same(f, lt(f, q, c), lt(f, q, num(f, t[k].lt)));
-        ck_same(f, le(f, q, c), le(f, q, num(f, t[k].le)));
-        ck_same(f, ge(f, q, c), ge(f, q, num(f, t[k].ge)));
-        ck_same(f, gt(f, q, c), gt(f, q, num(f, t[k].gt)));
-    }
-    ck_same(f, eq(f, q, flt(f, 4.5)), no(f));
-    ck_same(f, eq(f, flt(f, 4), q), eq(f, q, num(f, 4)));
-    static const double never[] = {INFINITY, 1e300, 0x1p63};
-    for (int k = 0; k < 3; k++) {
-        ir_ref big = flt(f, never[k]), small = flt(f, -never[k]);
-        ck_same(f, lt(f, q, big), yes(f));
-        ck_same(f, le(f, q, big), yes(f));
-        ck_same(f, ge(f, q, big), no(f));
-        ck_same(f, gt(f, q, big), no(f));
-        ck_same(f, lt(f, q, small), no(f));
-        ck_same(f, le(f, q, small), no(f));
-        ck_same(f, ge(f, q, small), yes(f));
-        ck_same(f, gt(f, q, small), yes(f));
-        ck_same(f, eq(f, q, big), no(f));
-    }
-    ir_ref nan = flt(f, NAN);
-    ck_same(f, lt(f, q, nan), no(f));
-    ck_same(f, le(f, nan, q), no(f));
-    ck_same(f, eq(f, nan, q), no(f));
-    ck_same(f, ne(f, nan, q), yes(f));
-    CLOSE;
-}
-END_TEST
-
-START_TEST(floats_keep_nan)
-{
-    OPEN;
-    ir_ref s = f->s, c = ir_param(f->g, P_FLOAT);
-    ck_assert(ir_is(f->g, eq(f, s, s), IR_FEQ)); /* a NaN test */
-    ck_assert(ir_is(f->g, le(f, s, s), IR_FLE));
-    ck_same(f, lt(f, s, s), no(f));
-    ck_same(f, eq(f, s, c), eq(f, c, s));
-    ck_assert(ir_is(f->g, not1(f, lt(f, s, c)), IR_NOT)); /* not c <= s */
-    ck_same(f, lt(f, flt(f, 1), flt(f, 2)), yes(f));
-    ck_same(f, eq(f, flt(f, NAN), flt(f, NAN)), no(f));
-    ir_ref mixed = lt(f, s, q);
-    ck_assert(ir_is(f->g, mixed, IR_FLT));
-    ck_assert(ir_is(f->g, ir_arg(f->g, mixed, 1), IR_I2F));
     CLOSE;
 }
 END_TEST
@@ -351,8 +295,7 @@ int main(void)
                                   window_is_one_node,
                                   two_sided_with_a_param,
                                   documents_are_one_node,
-                                  int_against_float_constant_is_exact,
-                                  floats_keep_nan,
+
                                   bounds_of_one_form,
                                   logic_of_atoms,
                                   negation,
