@@ -29,13 +29,15 @@ bool pass_scope(struct ir_graph *g, enum scope **of);
 /* affine.c. score = alpha * SCORE + beta (+ the exact form of an outer
  * factor: score = outer * inner). Refs are IR_NONE when not so. */
 struct affine_score {
-    bool affine;          /* alpha, beta valid; neither depends on SCORE */
+    bool affine;          /* alpha, beta valid; neither depends on SCORE,
+                             alpha is of tile scope */
     ir_ref alpha, beta;
     ir_ref outer, inner;  /* outer is tile scope and not 1, else IR_NONE */
 };
 bool pass_affine_score(struct ir_graph *g, ir_ref score,
                        struct affine_score *out);
-/* r = kq * q + kkv * kv + rest, rest free of q and kv. */
+/* r = kq * q + kkv * kv + rest, rest free of q and kv. r is an int, or the
+ * form of a GE0 or EQ0. */
 struct affine_index {
     bool affine;
     int64_t kq, kkv;
@@ -44,8 +46,9 @@ struct affine_index {
 bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out);
 
 /* bounds.c. The conjuncts of keep that are plain bounds, kq * q + kkv * kv +
- * rest >= 0 with rest of tile scope (causal, windows, lengths). `exact` when
- * keep is nothing but these. */
+ * rest >= 0 with rest of tile scope (causal, windows, lengths); an equation
+ * is two. kq and kkv may both be 0 (a tile is all in or all out; keep == false
+ * is one with rest -1). `exact` when keep is nothing but these. */
 struct plain_bound {
     int64_t kq, kkv;
     ir_ref rest; /* int, tile scope */
