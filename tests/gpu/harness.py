@@ -227,11 +227,50 @@ def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERA
 
 def precompile(kernels, jobs):
     """kernels: (program, variant). NVRTC compiles in parallel: ctypes lets go
-    of Python's lock."""
+    of Python's lock. What fails here fails again in its tests."""
     from concurrent.futures import ThreadPoolExecutor
+
+    def compile_one(program, variant):
+        try:
+            program.kernel(**variant)
+        except facc.Error as e:
+            print("cannot compile", variant, "-", e.message.splitlines()[0], flush=True)
     with ThreadPoolExecutor(jobs) as pool:
-        for future in [pool.submit(lambda p, v: p.kernel(**v), p, v) for p, v in kernels]:
-            future.result()
+        list(pool.map(lambda kernel: compile_one(*kernel), kernels))
+
+
+def device_lost():
+    """After a fault (an illegal address, say) no CUDA call of the process works."""
+    if DEVICE == "cpu":
+        return False
+    try:
+        torch.cuda.synchronize()
+        return False
+    except RuntimeError:
+        return True
+
+
+def run_cases(group, function, only, failed):
+    """Runs one function's cases; (number, whether the device still works)."""
+    count = 0
+    try:
+        for name, case in function():
+            if only not in name:
+                continue
+            count += 1
+            try:
+                case()
+            except Exception as e:
+                text = f"{group}: {name}: {type(e).__name__}: {e}"
+                if not isinstance(e, (Failure, facc.Error)):
+                    text += "\n" + traceback.format_exc()
+                failed.append(text)
+                if device_lost():
+                    failed.append(f"{group}: {name}: the GPU faulted; the tests stop here")
+                    return count, False
+    except Exception:
+        failed.append(f"{group}: {function.__name__}: could not list its cases\n{traceback.format_exc()}")
+    return count, not device_lost()
 
 
 def run(groups, only=""):
@@ -240,27 +279,17 @@ def run(groups, only=""):
     for group, function in TESTS:
         if groups and group not in groups:
             continue
-        start, count, before = time.time(), 0, len(failed)
-        try:
-            for name, case in function():
-                if only not in name:
-                    continue
-                count += 1
-                try:
-                    case()
-                except Exception as e:
-                    failed.append(f"{group}: {name}: {type(e).__name__}: {e}")
-                    if not isinstance(e, (Failure, facc.Error)):
-                        failed[-1] += "\n" + traceback.format_exc()
-        except Exception:
-            failed.append(f"{group}: {function.__name__}: could not list its cases\n{traceback.format_exc()}")
+        start, before = time.time(), len(failed)
+        count, alive = run_cases(group, function, only, failed)
         total += count
         print(f"{group:12} {function.__name__:28} {count:5} cases  {len(failed) - before:3} failed  "
               f"{time.time() - start:5.1f} s", flush=True)
+        if not alive:
+            break
     for line in failed[:60]:
         print("FAILED", line)
     if len(failed) > 60:
         print(f"... and {len(failed) - 60} more")
     print(f"{total} cases, {len(failed)} failed; against the peer: rms {Worst.rms:.3f} x, "
           f"max {Worst.peak:.3f} x; LSE error {Worst.lse:.1e} (tanh_fast {Worst.lse_fast:.1e})")
-    return len(failed)
+    return len(failed) if total else 1
