@@ -264,7 +264,7 @@ struct merged l_explore(lua_State *L, int fn, int first_arg, int n_args,
     int paths = 0;
     for (;;) {
         enum { INNER_RUNS = 16 }; /* times the limit of paths */
-        if (++paths > t->max_paths || ++t->runs > t->max_paths * INNER_RUNS)
+        if (++paths > t->max_paths || t->runs++ / INNER_RUNS > t->max_paths)
             l_too_many_paths(L);
         l_call_once(L, s, fn, first_arg, n_args);
         l_check_surroundings(L, s, fn, paths, inner);

@@ -6,14 +6,27 @@
 /* --- where -------------------------------------------------------- */
 
 /* Running on numbers: the type is that of the merge, float if either is. */
-static void l_pick(lua_State *L, bool first)
+static int l_pick(lua_State *L, bool first)
 {
     bool to_float = lua_type(L, 2) == LUA_TNUMBER &&
-                    lua_type(L, 3) == LUA_TNUMBER &&
                     !(lua_isinteger(L, 2) && lua_isinteger(L, 3));
     lua_pushvalue(L, first ? 2 : 3);
     if (to_float)
         lua_pushnumber(L, lua_tonumber(L, -1));
+    return 1;
+}
+
+/* The condition at 1, running on numbers. */
+static bool l_plain_condition(lua_State *L)
+{
+    if (lua_isboolean(L, 1))
+        return lua_toboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_call(L, 0, 1);
+    if (!lua_isboolean(L, -1))
+        l_fail(L, "the function must return true or false, got %s",
+               kind_name(L, -1));
+    return lua_toboolean(L, -1);
 }
 
 /* where(condition, a, b): the condition is a boolean, or a function whose
@@ -30,20 +43,12 @@ static int l_where(lua_State *L)
                kind_name(L, 1));
     l_resolve(L, 2);
     l_resolve(L, 3);
+    if (lua_isboolean(L, 2) != lua_isboolean(L, 3) && !lua_isnil(L, 3))
+        l_fail(L, "where: the values must both be numbers or both booleans");
+    if (t->env)
+        return l_pick(L, l_plain_condition(L));
     ir_ref a = l_to_ref(L, 2, "where");
     ir_ref b = l_to_ref(L, 3, "where");
-    if (a == IR_NONE || b == IR_NONE)
-        l_fail_recorded(L);
-    if ((ir_node(g, a)->type == IR_BOOL) != (ir_node(g, b)->type == IR_BOOL))
-        l_fail(L, "where: the values must both be numbers or both booleans");
-    if (t->env) {
-        if (inner) {
-            lua_pushvalue(L, 1);
-            lua_call(L, 0, 1);
-        }
-        l_pick(L, lua_toboolean(L, inner ? -1 : 1));
-        return 1;
-    }
     ir_ref c = inner ? l_explore(L, 1, 2, 0, RESULT_BOOL).value
                      : ir_const_b(g, lua_toboolean(L, 1));
     uint32_t before = g->n_nodes;

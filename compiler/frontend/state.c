@@ -144,6 +144,16 @@ static void text_add(struct text *x, const char *fmt, ...)
     x->left -= used;
 }
 
+/* Is the frame the mod itself, which C has called? */
+static bool is_mod_frame(const struct trace *t, const lua_Debug *ar)
+{
+    const struct exploration *s = t->scope;
+    while (s && s->up)
+        s = s->up;
+    int line = is_user_frame(t, ar) ? ar->linedefined : 0;
+    return t->mod && s && s->line == line;
+}
+
 /* Own text instead of luaL_traceback: it needs no memory and does not change
  * with Lua's patch release. */
 static void add_traceback(lua_State *L, struct text *x)
@@ -163,7 +173,7 @@ static void add_traceback(lua_State *L, struct text *x)
             text_add(x, "main chunk");
         else if (*ar.namewhat && strcmp(ar.namewhat, "metamethod") != 0)
             text_add(x, "function '%s'", ar.name);
-        else if (t->mod)
+        else if (is_mod_frame(t, &ar))
             text_add(x, "%s", t->mod);
         else
             text_add(x, "function <line %d>", ar.linedefined);

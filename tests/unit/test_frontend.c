@@ -492,6 +492,14 @@ static const struct file files[] = {
      "\tt.lua:2: in function 'deep'\n"
      "\tt.lua:4: in function 'helper'\n"
      "\tt.lua:8: in score_mod"},
+    {"local facc = require 'facc'\nreturn facc.attention { score_mod = "
+     "function(s)\n  return s + facc.sum(3, function(k)\n    return k + "
+     "nothing.x\n  end)\nend }",
+     4,
+     "attempt to index a nil value (global 'nothing')\n"
+     "stack traceback:\n"
+     "\tt.lua:4: in function <line 3>\n"
+     "\tt.lua:3: in score_mod"},
     {"local facc = require 'facc'\nerror('out of ideas')", 2,
      "out of ideas\nstack traceback:\n\tt.lua:2: in main chunk"},
     {"local facc = require 'facc'\nerror({})", 2,
