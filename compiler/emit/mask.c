@@ -13,16 +13,16 @@ static const int64_t max_rest = (int64_t)1 << 60;
 static bool is_usable(const struct emitter *e, const struct plain_bound *b)
 {
     const struct range x = e->range[b->rest];
-    return b->kq >= -MAX_FACTOR && b->kq <= MAX_FACTOR &&
+    return (b->kq || b->kkv) && b->kq >= -MAX_FACTOR && b->kq <= MAX_FACTOR &&
            b->kkv >= -MAX_FACTOR && b->kkv <= MAX_FACTOR && x.lo >= -max_rest &&
            x.hi <= max_rest;
 }
 
-/* Conjuncts of tile scope that are no linear form: one value decides. */
+/* Conjuncts of tile scope: one value decides. */
 static bool is_condition(const struct emitter *e, ir_ref r)
 {
-    return e->scope[r] == SCOPE_TILE && !ir_is(e->g, r, IR_GE0) &&
-           !ir_is(e->g, r, IR_EQ0) && !ir_is(e->g, r, IR_CONST_B);
+    return e->scope[r] == SCOPE_TILE &&
+           !(ir_is(e->g, r, IR_CONST_B) && ir_node(e->g, r)->i);
 }
 
 static uint32_t n_conjuncts(const struct emitter *e, ir_ref keep)
@@ -128,19 +128,16 @@ static void verdict_bound(struct emitter *e, struct strbuf *out,
 static bool is_exact(const struct emitter *e, ir_ref keep,
                      const struct plain_bounds *b)
 {
-    uint32_t known = 0;
     for (int k = 0; k < b->n; k++)
-        if (!is_usable(e, &b->bound[k]))
+        if ((b->bound[k].kq || b->bound[k].kkv) && !is_usable(e, &b->bound[k]))
             return false;
-    if (b->exact)
-        return true;
-    for (uint32_t k = 0; k < n_conjuncts(e, keep); k++) {
+    for (uint32_t k = 0; k < n_conjuncts(e, keep) && !b->exact; k++) {
         struct plain_bounds one;
         const ir_ref x = conjunct(e, keep, k);
-        known +=
-            is_condition(e, x) || (pass_bounds(e->g, x, &one) && one.exact);
+        if (!is_condition(e, x) && !(pass_bounds(e->g, x, &one) && one.exact))
+            return false;
     }
-    return known == n_conjuncts(e, keep);
+    return true;
 }
 
 void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b)

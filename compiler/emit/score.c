@@ -232,6 +232,9 @@ const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
         return form_base(e, r, kind == MEMBER_FORM_SAT, type);
     case MEMBER_FORM_FLOAT:
         return form_as_float(e, r);
+    case MEMBER_FAULT:
+        *type = "facc_fault";
+        return fault_value(e, p, r);
     case MEMBER_SLOPE:
         return slope_at_base(e, r, by);
     }

@@ -130,6 +130,8 @@ static bool facts(struct emitter *e, const struct ir_roots *roots)
             e->range[r] = range_of(e, r);
         e->cost[r] = cost_of(e, r);
     }
+    if (e->config->check_bounds && !fault_facts(e))
+        return false;
     return !e->failed;
 }
 
@@ -142,9 +144,10 @@ static bool clear_places(struct emitter *e)
         strbuf_init(&at->body, e->arena);
         at->n_locals = at->n_members = 0;
         at->local = arena_alloc(e->arena, e->n_nodes * sizeof *at->local);
+        at->fault = arena_alloc(e->arena, e->n_nodes * sizeof *at->fault);
         if (!at->uses)
             at->uses = arena_alloc(e->arena, e->n_nodes * sizeof *at->uses);
-        if (!at->local || !at->uses)
+        if (!at->local || !at->fault || !at->uses)
             return false;
     }
     return true;
@@ -322,8 +325,18 @@ static void write_places(struct emitter *e, const struct ir_roots *roots,
     t->score = bare(e, score_times_log2e(e, PLACE_SCORE, roots->score));
     count_uses(e, PLACE_MASK, roots->keep);
     t->mask = bare(e, expr(e, PLACE_MASK, roots->keep));
-    mask_range(e, roots->keep, bounds);
-    mask_verdict(e, roots->keep, bounds);
+    if (e->config->check_bounds) {
+        /* every cell is looked at */
+        fault_report(e, PLACE_SCORE, roots->score, roots->keep);
+        fault_report(e, PLACE_MASK, roots->keep, IR_NONE);
+        strbuf_add(&e->at[PLACE_RANGE].body,
+                   "        return KvRange{0, kMaxInt};\n");
+        strbuf_add(&e->at[PLACE_VERDICT].body,
+                   "        return kVerdictPartial;\n");
+    } else {
+        mask_range(e, roots->keep, bounds);
+        mask_verdict(e, roots->keep, bounds);
+    }
     for (int p = 0; p < PLACE_COUNT; p++)
         e->failed |= e->at[p].body.failed;
 }
@@ -341,6 +354,7 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
     struct emitter e = {.g = g, .arena = out->arena, .config = c};
     struct plain_bounds bounds;
     e.file = base_name(g->file);
+    e.var_b = ir_var(g, IR_VAR_B);
     if (!pass_bounds(g, roots->keep, &bounds) || !facts(&e, roots)) {
         diag_nomem(g->diag, "emit");
         return false;

@@ -39,6 +39,7 @@ enum member_kind {
     MEMBER_FORM,       /* linear form at the base's first column */
     MEMBER_FORM_SAT,   /* the same, saturated to 32 bits */
     MEMBER_FORM_FLOAT, /* the same as a float */
+    MEMBER_FAULT,      /* checked builds: its first bad read, or 0 */
     MEMBER_SLOPE       /* … times a tile value `by` times log2(e) */
 };
 
@@ -58,6 +59,7 @@ struct range {
 struct place_text {
     struct strbuf body; /* statements */
     const char **local; /* per node: name of its local variable, or NULL */
+    const char **fault; /* the same of its fault */
     uint32_t *uses;     /* per node: how often this place asks for it */
     int n_locals, n_members;
 };
@@ -70,7 +72,9 @@ struct emitter {
     enum scope *scope;           /* per node */
     struct range *range;         /* per int node, with real lengths */
     struct affine_score *affine; /* per node, of floats that read the score */
-    int *cost; /* per node: rough instructions that its own scope does */
+    int *cost;       /* per node: rough instructions that its own scope does */
+    bool *may_fault; /* per node: depends on a load; NULL: not checked */
+    ir_ref var_b;
     uint32_t n_nodes;
     struct place_text at[PLACE_COUNT];
     struct member *member;
@@ -79,7 +83,7 @@ struct emitter {
     bool failed;
 };
 
-/* --- writer.c ---------------------------------------------------------- */
+/* --- writer.c */
 /* Text in the arena. */
 const char *fmt(struct emitter *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -97,7 +101,7 @@ const char *member(struct emitter *e, enum place home, enum member_kind kind,
 void count_uses(struct emitter *e, enum place p, ir_ref root);
 void emit_line(struct emitter *e, struct strbuf *out, ir_ref r);
 
-/* --- expr.c ------------------------------------------------------------- */
+/* --- expr.c */
 /* C text of a node's value in a place: always one operand to whatever is
  * around (a name, a literal, a call, or parenthesised). */
 const char *expr(struct emitter *e, enum place p, ir_ref r);
@@ -117,7 +121,7 @@ bool is_cell(enum place p);
  * when it is made there. */
 enum place home(const struct emitter *e, enum place p, ir_ref r);
 
-/* --- form.c: linear forms ------------------------------------------------- */
+/* --- form.c: linear forms */
 const char *form_value(struct emitter *e, enum place p, ir_ref r, bool wide);
 const char *form_compare(struct emitter *e, enum place p, ir_ref r,
                          bool unequal);
@@ -132,8 +136,7 @@ const char *form_step(struct emitter *e, int64_t k);
 const char *form_base(struct emitter *e, ir_ref r, bool saturate,
                       const char **type);
 
-/* --- score.c ----------------------------------------------------------------
- */
+/* --- score.c */
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
 /* The cell's text of a float, where a tile factor folds into another one;
  * NULL if none does. */
@@ -141,8 +144,14 @@ const char *score_folded(struct emitter *e, ir_ref r);
 const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
                          ir_ref r, ir_ref by, const char **type);
 
-/* --- mask.c
- * ------------------------------------------------------------------- */
+/* --- fault.c: checked builds */
+/* After the other facts: which nodes may depend on a bad read. */
+bool fault_facts(struct emitter *e);
+const char *fault_value(struct emitter *e, enum place p, ir_ref r);
+/* Reports the root's fault for cells that keep (or, for a mask, IR_NONE). */
+void fault_report(struct emitter *e, enum place p, ir_ref root, ir_ref keep);
+
+/* --- mask.c */
 void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
 void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
 

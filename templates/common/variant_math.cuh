@@ -244,3 +244,48 @@ FACC_FN bool facc_load_bool(const facc_captured &t, long long offset)
 {
     return facc_element<unsigned char>(t, offset) != 0;
 }
+
+// ---- checked builds
+// A read outside a captured tensor: 0 for none, else from the top tensor + 1 (12 bits), line of the
+// user's file (17), dimension (3), index (32).
+using facc_fault = unsigned long long;
+
+FACC_FN facc_fault facc_first(facc_fault a, facc_fault b)
+{
+    return a != 0 ? a : b;
+}
+
+template <int d>
+FACC_FN facc_fault facc_outside(const facc_captured &t, int tensor, int line, long long i)
+{
+    if (i >= 0 && i < t.shape[d])
+        return 0;
+    return (facc_fault)(tensor + 1) << 52 | (facc_fault)(line & 0x1ffff) << 35 |
+           (facc_fault)d << 32 | (unsigned)facc_saturate(i);
+}
+
+// An extent by run-time numbers; 0 where the program captures nothing.
+template <class Args> FACC_FN int facc_extent(const Args &args, int tensor, int d)
+{
+    if constexpr (kNumTensors > 0)
+        return args.tensors[tensor].shape[d];
+    else
+        return 0;
+}
+
+// The first one wins: {tensor + 1, line, index, extent}. Not inlined: it would be in every cell.
+FACC_CALL void facc_report_fault(const KernelArgs &args, facc_fault fault)
+{
+    const int tensor = (int)(fault >> 52);
+    if (args.bounds_report == nullptr || facc_swap_if_zero(args.bounds_report, tensor) != 0)
+        return;
+    args.bounds_report[1] = (int)(fault >> 35 & 0x1ffff);
+    args.bounds_report[2] = (int)(unsigned)fault;
+    args.bounds_report[3] = facc_extent(args, tensor - 1, (int)(fault >> 32 & 7));
+}
+
+FACC_FN void facc_report(const KernelArgs &args, facc_fault fault, bool live)
+{
+    if (fault != 0 && live)
+        facc_report_fault(args, fault);
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #define FACC_FN __device__ __forceinline__
+#define FACC_CALL static __device__ __noinline__
 
 FACC_FN float facc_ex2(float x)
 {
@@ -31,4 +32,10 @@ FACC_FN float facc_half_bits(unsigned bits)
     float y;
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)bits));
     return y;
+}
+
+// Stores v where there is a 0; what was there.
+FACC_FN int facc_swap_if_zero(int *p, int v)
+{
+    return atomicCAS(p, 0, v);
 }

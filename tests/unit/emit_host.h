@@ -9,6 +9,7 @@
 #define __device__
 #define __forceinline__ inline
 #define FACC_FN inline
+#define FACC_CALL static
 
 template <class T> static T __ldg(const T *p)
 {
@@ -68,4 +69,10 @@ static float facc_half_bits(unsigned h)
     return sign * (exponent
                        ? std::ldexp(1024.0f + (float)mantissa, exponent - 25)
                        : std::ldexp((float)mantissa, -24));
+}
+static int facc_swap_if_zero(int *p, int v)
+{
+    const int old = *p;
+    *p = old == 0 ? v : old;
+    return old;
 }

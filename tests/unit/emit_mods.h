@@ -137,3 +137,22 @@ static const char *const emit_mods[] = {
     "score_mod = function(s, b, h, q, kv) return s + f32[q] * (kv - q) end, "
     "mask_mod = function(b, h, q, kv) return kv - q <= n end",
 };
+
+/* Reads outside: of doc[kv] (0 … 3) and kv where a table ends sooner. */
+static const char *const bad_mods[] = {
+    "mask_mod = function(b, h, q, kv) return table1[doc[kv] + 2] > 0 end",
+    "mask_mod = function(b, h, q, kv) return q >= kv and kv < 4 and "
+    "table1[kv] > 1 end",
+    "mask_mod = function(b, h, q, kv) return table2[doc[q] + 1][doc[kv] - 1] "
+    "or kv > 30 end",
+    "mask_mod = function(b, h, q, kv) return doc[kv] < 2 or not "
+    "table2[doc[kv] + 1][0] end",
+    "mask_mod = function(b, h, q, kv) return q - kv > 4 end, "
+    "score_mod = function(s, b, h, q, kv) return s + rel[q - kv][h] end",
+    "score_mod = function(s, b, h, q, kv) return s + "
+    "facc.where(math.abs(kv - q) <= 4, rel[kv - q + 4][h], 0) end",
+    "score_mod = function(s, b, h, q, kv) return s * f32[q * 2] + "
+    "f16[doc[kv] - 1] end",
+    "score_mod = function(s, b, h, q, kv) return s + hs[h + 1] end, "
+    "mask_mod = function(b, h, q, kv) return q >= kv or flag[h * 2] end",
+};

@@ -13,7 +13,10 @@
 #include "templates/common/kernel_args.h"
 #include "tests/unit/emit_mods.h"
 
-enum { N_MODS = sizeof emit_mods / sizeof *emit_mods };
+enum {
+    N_MODS = sizeof emit_mods / sizeof *emit_mods,
+    N_BAD = sizeof bad_mods / sizeof *bad_mods
+};
 enum { B = 2, H = 4, HKV = 2, SQ = 37, SKV = 53, RUN = 16 };
 static const float scale = 0.3f;
 static const float log2e = 1.44269504f;
@@ -207,7 +210,7 @@ static void put_header(FILE *f, const char *text)
     }
 }
 
-static void put_variant(FILE *f, struct mod *m, int k)
+static void put_variant(FILE *f, struct mod *m, int k, bool checked)
 {
     const struct unit_config c = {.family = "sm80",
                                   .dtype = DTYPE_BF16,
@@ -217,7 +220,8 @@ static void put_variant(FILE *f, struct mod *m, int k)
                                   .tile_m = 64,
                                   .tile_n = 64,
                                   .warps = 4,
-                                  .stages = 1};
+                                  .stages = 1,
+                                  .check_bounds = checked};
     struct arena *a = arena_new(&alloc_libc);
     struct strbuf config, variant;
     struct diag d;
@@ -242,7 +246,7 @@ static void put_variant(FILE *f, struct mod *m, int k)
     arena_free(a);
 }
 
-static void *build(struct mod *mods, int n)
+static void *build(struct mod *mods, int n, bool checked)
 {
     char dir[] = "/tmp/facc_test_emit_XXXXXX", path[64], command[1024];
     ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -251,7 +255,7 @@ static void *build(struct mod *mods, int n)
     ck_assert_ptr_nonnull(f);
     fprintf(f, "#include \"tests/unit/emit_host.h\"\n");
     for (int k = 0; k < n; k++)
-        put_variant(f, &mods[k], k);
+        put_variant(f, &mods[k], k, checked);
     ck_assert_int_eq(fclose(f), 0);
     snprintf(command, sizeof command,
              "c++ -std=c++17 -O0 -w -ffp-contract=off -shared -fPIC -I%s -o "
@@ -388,16 +392,86 @@ static void check_mod(struct mod *m, void *so, int k, const char *body)
     eval_state_free(state);
 }
 
+/* One cell by both: an error there, a report here. Was it one? */
+static bool compare_report(struct mod *m, struct eval_state *state,
+                           cells_fn *cells, int h, int q, int kv,
+                           const char *body)
+{
+    struct facc_kernel_header *args = (struct facc_kernel_header *)m->bytes;
+    int report[4] = {0};
+    float raw = 1, want = scale, got;
+    uint8_t keep, got_keep;
+    struct diag d;
+    diag_init(&d);
+    args->bounds_report = report;
+    cells(m->bytes, 0, h, q, kv, 1, &raw, &got, &got_keep);
+    const bool bad = !eval_tile(state, 0, h, kv, 1, &d) ||
+                     !eval_row(state, q, &want, &keep, &d);
+    if (bad) {
+        const int tensor = report[0] - 1;
+        if (tensor < 0 || report[1] != d.line ||
+            !strstr(d.message, m->program->graph->tensors[tensor].name))
+            ck_abort_msg("%s: h %d q %d kv %d: line %d: %s, but report is %d "
+                         "%d %d %d",
+                         body, h, q, kv, d.line, d.message, report[0],
+                         report[1], report[2], report[3]);
+    } else if (report[0]) {
+        ck_abort_msg("%s: h %d q %d kv %d: report of tensor %d, line %d, "
+                     "index %d",
+                     body, h, q, kv, report[0] - 1, report[1], report[2]);
+    }
+    return bad;
+}
+
+static void check_reports(struct mod *m, void *so, int k, const char *body)
+{
+    cells_fn *cells;
+    *(void **)&cells = function(so, "cells_%d", k);
+    struct eval_state *state =
+        eval_state_new(m->program->plan, EVAL_F32, 1, &m->env);
+    ck_assert_ptr_nonnull(state);
+    int n_bad = 0;
+    for (int h = 0; h < H; h++)
+        for (int q = 0; q < SQ; q++)
+            for (int kv = 0; kv < SKV; kv++)
+                n_bad += compare_report(m, state, cells, h, q, kv, body);
+    eval_state_free(state);
+    ck_assert_msg(n_bad > 0, "%s: no bad read", body);
+}
+
+static bool no_compiler(void)
+{
+    if (system("c++ --version > /dev/null 2>&1") == 0)
+        return false;
+    fprintf(stderr, "SKIPPED: no C++ compiler\n");
+    return true;
+}
+
+/* As the evaluator, which is tested on its own. */
+START_TEST(checked_variants_report_bad_reads)
+{
+    if (no_compiler())
+        return;
+    static struct mod mods[N_BAD];
+    for (int k = 0; k < N_BAD; k++)
+        mod_open(&mods[k], bad_mods[k], (uint32_t)k + 1);
+    void *so = build(mods, N_BAD, true);
+    for (int k = 0; k < N_BAD; k++) {
+        check_reports(&mods[k], so, k, bad_mods[k]);
+        mod_close(&mods[k]);
+    }
+    dlclose(so);
+}
+END_TEST
+
 START_TEST(variants_compute_what_the_evaluator_does)
 {
-    if (system("c++ --version > /dev/null 2>&1") != 0) {
-        fprintf(stderr, "SKIPPED: no C++ compiler\n");
+    if (no_compiler())
         return;
-    }
     static struct mod mods[N_MODS];
     for (int k = 0; k < N_MODS; k++)
         mod_open(&mods[k], emit_mods[k], (uint32_t)k + 1);
-    void *so = build(mods, N_MODS);
+    void *so = build(mods, N_MODS, false);
     for (int k = 0; k < N_MODS; k++) {
         check_mod(&mods[k], so, k, emit_mods[k]);
         mod_close(&mods[k]);
@@ -411,6 +485,7 @@ int main(void)
     Suite *s = suite_create("emit");
     TCase *t = tcase_create("variant");
     tcase_set_timeout(t, 300);
+    tcase_add_test(t, checked_variants_report_bad_reads);
     tcase_add_test(t, variants_compute_what_the_evaluator_does);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -1,0 +1,1 @@
+return require("facc").attention { mask_mod = "q >= kv" }
