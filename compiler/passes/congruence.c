@@ -12,7 +12,10 @@ enum { MAX_WORK = 200000 }; /* nodes looked at, of one mask */
 
 struct congruence {
     struct ir_graph *g;
-    int work; /* left */
+    int work;         /* left */
+    uint32_t *seen;   /* by node: the walk that saw it last */
+    uint32_t n_seen;  /* entries */
+    uint32_t n_walks; /* so far */
 };
 
 /* One trial: `from` becomes `to`. */
@@ -31,12 +34,53 @@ static int node_weight(const struct ir_graph *g, ir_ref r)
     return dear ? 4 : 2;
 }
 
+static bool grow_seen(struct congruence *c)
+{
+    uint32_t n = c->g->n_nodes;
+    if (n <= c->n_seen)
+        return true;
+    c->seen = arena_alloc(c->g->arena, 2 * n * sizeof *c->seen);
+    c->n_seen = c->seen ? 2 * n : 0;
+    c->n_walks = 0;
+    if (!c->seen)
+        ir_fail_memory(c->g);
+    return c->seen != NULL;
+}
+
+/* The nodes below r, operands first, r last, in scratch memory. Unlike
+ * ir_walk its cost is that of what it visits: a trial looks at a small part
+ * of the graph. */
 static bool walk(struct congruence *c, ir_ref r, ir_ref **order, uint32_t *n)
 {
-    struct ir_roots roots = {IR_NONE, r};
-    if (!ir_walk(c->g, &roots, order, n))
+    struct ir_graph *g = c->g;
+    size_t size = g->n_nodes * sizeof(ir_ref);
+    if (!grow_seen(c))
         return false;
-    c->work -= (int)*n + (int)(c->g->n_nodes / 8);
+    ir_ref *out = scratch_alloc(g, size), *path = scratch_alloc(g, size);
+    uint32_t *next = scratch_alloc(g, size), depth;
+    if (!out || !path || !next)
+        return false;
+    uint32_t now = ++c->n_walks;
+    *n = 0;
+    c->seen[r] = now;
+    path[0] = r;
+    next[0] = 0;
+    for (depth = 1; depth;) {
+        ir_ref top = path[depth - 1];
+        if (next[depth - 1] == ir_node(g, top)->n) {
+            out[(*n)++] = top;
+            depth--;
+            continue;
+        }
+        ir_ref x = ir_arg(g, top, next[depth - 1]++);
+        if (c->seen[x] == now)
+            continue;
+        c->seen[x] = now;
+        path[depth] = x;
+        next[depth++] = 0;
+    }
+    c->work -= (int)*n;
+    *order = out;
     return true;
 }
 
@@ -46,10 +90,12 @@ static int weight(struct congruence *c, ir_ref r)
     ir_ref *order;
     uint32_t n;
     int sum = 0;
+    struct scratch_mark mark = scratch_mark(c->g);
     if (!walk(c, r, &order, &n))
         return -1;
     for (uint32_t k = 0; k < n; k++)
         sum += node_weight(c->g, order[k]);
+    scratch_release(c->g, mark);
     return sum;
 }
 
@@ -104,9 +150,9 @@ static ir_ref substitute(struct congruence *c, ir_ref r, const struct trial *t)
     struct ir_graph *g = c->g;
     ir_ref *order, out = IR_NONE;
     uint32_t n;
+    struct scratch_mark mark = scratch_mark(g);
     if (!walk(c, r, &order, &n))
         return IR_NONE;
-    struct scratch_mark mark = scratch_mark(g);
     ir_ref *now = scratch_alloc(g, g->n_nodes * sizeof *now);
     uint32_t n_parts = ir_node(g, r)->n;
     ir_ref *part = scratch_alloc(g, n_parts * sizeof *part);
