@@ -2,7 +2,7 @@
 tiles, compares with an f64 oracle over odd shapes with poisoned outputs, then times it in one
 interleaved run with PyTorch's FlashAttention-2 (idle gaps between bursts).
 
-    python3 tests/gpu/tune_sm80.py [check] [time] [mods] [peak]      (default: all)
+    python3 tests/gpu/tune_sm80.py [peak] [check] [time]      (default: all; about a minute)
 """
 import concurrent.futures
 import ctypes
@@ -70,10 +70,6 @@ TENSORS = {"alibi_causal": 1, "bias": 1, "document": 1}
 # Variations to compare: name -> text replaced in template files.
 TRIALS = {
     "": (),
-    "heads 16": (("sm80/scheduler.cuh", "kSectionHeads = 8", "kSectionHeads = 16"),),
-    "heads 4": (("sm80/scheduler.cuh", "kSectionHeads = 8", "kSectionHeads = 4"),),
-    "ahead 1": (("sm80/multiply.cuh", "kAhead = 2", "kAhead = 1"),),
-    "2 CTAs": (("sm80/shape.cuh", "<= 128 ? 3", "<= 0 ? 3"),),
     "early": (("sm80/multiply.cuh", "kHandOverPart = 8", "kHandOverPart = 4"),),
 }
 
@@ -184,7 +180,6 @@ def oracle(q, k, v, scale, mod, tensors, used_q, used_kv):
 
 def make_strided(shape, dtype, layout):
     b, h, s, d = shape
-    x = torch.randn(b * h * s * d + 64, device="cuda")
     if layout == "bhsd":
         return torch.randn(shape, device="cuda").to(dtype)
     if layout == "bshd":
@@ -297,7 +292,7 @@ def measure(contestants, rounds, burst_ms=6.0, pause=0.012):
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-def time_shape(D, S, causal, dtype, kernels, rounds, tensors=()):
+def time_shape(D, S, causal, dtype, kernels, rounds):
     H, B = 2048 // D, max(1, 16384 // S)
     q, k, v = (torch.randn(B, S, H, D, device="cuda").to(DTYPE[dtype]).transpose(1, 2)
                for _ in range(3))
@@ -369,65 +364,82 @@ def peak():
     print("peak", "; ".join(rows), flush=True)
 
 
-D128 = [(128, 48, 4, 2, 0), (256, 64, 8, 2, 0), (256, 48, 8, 2, 0), (256, 32, 8, 2, 0),
-        (256, 32, 8, 2, 1), (128, 64, 4, 1, 0), (128, 64, 8, 2, 0), (128, 96, 8, 2, 0)]
-D64 = [(128, 64, 4, 2, 1), (256, 64, 8, 2, 1), (256, 80, 8, 2, 1), (256, 96, 8, 2, 0),
-       (256, 128, 8, 2, 0), (256, 48, 8, 2, 1)]
-D256 = [(64, 64, 4, 1, 0), (128, 64, 8, 2, 0), (128, 48, 8, 2, 0), (128, 32, 8, 2, 0)]
+# Tiles to compare: m, n, warps, stages, Q in registers[, trial]. The first is select.c's.
+TILES = {
+    64: [(128, 64, 4, 2, 1), (256, 80, 8, 2, 1), (128, 32, 4, 2, 1)],
+    96: [(256, 64, 8, 2, 0), (256, 48, 8, 2, 0)],
+    128: [(256, 48, 8, 2, 0), (256, 48, 8, 2, 0, "early"), (128, 48, 4, 2, 0), (128, 64, 4, 1, 0),
+          (256, 64, 8, 2, 0)],
+    192: [(128, 80, 8, 2, 0), (128, 64, 8, 2, 0)],
+    256: [(128, 64, 8, 2, 0), (128, 48, 8, 2, 0)],
+}
 
 
-def default_tile(D, Dv):
-    big = max(D, Dv)
-    return (256, 64, 8, 2, 1) if big <= 64 else (256, 48, 8, 2, 0) if big <= 128 else (128, 64, 8, 2, 0)
+def tile(D, choice=0):
+    return TILES[min(d for d in TILES if d >= D)][choice]
+
+
+def make(D, t, **more):
+    return config(D, *t[:5], trial=t[5] if len(t) > 5 else "", **more)
 
 
 def check_configs():
-    out = [config(128, *t) for t in D128] + [config(64, *t) for t in D64] + \
-        [config(256, *t) for t in D256]
-    for D, Dv in ((8, 8), (16, 16), (24, 40), (32, 32), (40, 40), (72, 72), (80, 80), (96, 96),
-                  (112, 112), (192, 128), (128, 192), (136, 136), (200, 200), (248, 248), (8, 256)):
-        out.append(config(D, *default_tile(D, Dv), Dv=Dv, dtype="f16" if D % 16 else "bf16"))
-    for mod in ("causal", "alibi_causal", "document", "softcap", "softcap_fast", "bias"):
-        for D in (64, 128):
-            out.append(config(D, *default_tile(D, D), mod=mod))
-    out += [config(64, 128, 64, 4, 2, 1, dtype="f16", out=o) for o in ("f16", "bf16", "f32")]
-    return out
+    out = []
+    for i, D in enumerate(range(8, 257, 8)):
+        out.append(make(D, tile(D), mod=("plain", "causal")[i % 2], dtype=("bf16", "f16")[i // 2 % 2]))
+    for D, Dv in ((192, 128), (128, 192), (8, 256), (256, 8), (40, 64), (64, 40)):
+        out.append(make(D, tile(max(D, Dv)), Dv=Dv, out="f32" if D % 16 == 0 else "bf16"))
+    for mod in ("alibi_causal", "document", "softcap", "softcap_fast", "bias"):
+        out += [make(D, tile(D), mod=mod) for D in (64, 96, 128, 256)]
+    out += [make(D, t, mod="causal") for D in TILES for t in TILES[D][1:]]
+    # tiles for architectures with less shared memory
+    for D, t in ((128, (128, 48, 8, 2, 0)), (256, (128, 32, 8, 2, 0)), (192, (128, 16, 8, 2, 0)),
+                 (256, (64, 32, 4, 1, 0))):
+        out += [make(D, t, mod=mod) for mod in ("causal", "document")]
+    return out + [make(64, tile(64), dtype="f16", out=o) for o in ("f16", "bf16", "f32")]
+
+
+def time_all(start):
+    """[(title, {name: TFLOP/s})]: the chosen tiles over lengths and types, then the alternatives,
+    then the mods."""
+    jobs = []
+    for D, S, mod, dtype in itertools.product((64, 128), (2048, 4096, 8192, 16384),
+                                              ("plain", "causal"), ("bf16", "f16")):
+        jobs.append((D, S, dtype, [make(D, tile(D), mod=mod, dtype=dtype)]))
+    for D, S, mod in itertools.product(TILES, (2048, 8192), ("plain", "causal")):
+        jobs.append((D, S, "bf16", [make(D, t, mod=mod) for t in TILES[D]]))
+    for D in (64, 128, 256):
+        for mods in (("plain", "full_score", "softcap", "softcap_fast", "document"),
+                     ("causal", "alibi_causal")):
+            jobs.append((D, 8192, "bf16", [make(D, tile(D), mod=mod) for mod in mods]))
+    units = {str(c): c for job in jobs for c in job[3]}
+    kernels = dict(zip(units, build(list(units.values()))))
+    print(f"# built {len(units)} kernels, {time.time() - start:.0f} s", flush=True)
+    table = []
+    for D, S, dtype, configs in jobs:
+        causal = "causal" in configs[0]["mod"]
+        mine = [kernels[str(c)] for c in configs]
+        table.append((f"D{D} S{S} {dtype}", time_shape(D, S, causal, dtype, mine, 3)))
+    return table
 
 
 def main(words):
     torch.zeros(1, device="cuda")
-    words = words or ["peak", "check", "time", "mods"]
+    words = words or ["peak", "check", "time"]
     start = time.time()
+    failures = 0
     if "peak" in words:
         peak()
     if "check" in words:
-        run_checks(build(check_configs()))
+        failures = run_checks(build(check_configs()))
         print(f"# {time.time() - start:.0f} s", flush=True)
-    table = []
-    if "time" in words:
-        for D, tiles in ((128, D128), (64, D64), (256, D256)):
-            kernels = build([config(D, *t, mod=m) for m in ("plain", "causal") for t in tiles])
-            for k in kernels:
-                print("regs", D, k.c["mod"], label(k.c), k.report)
-            for S, mod in itertools.product((2048, 8192), ("plain", "causal")):
-                mine = [k for k in kernels if k.c["mod"] == mod]
-                r = time_shape(D, S, mod == "causal", "bf16", mine, 3)
-                table.append((D, S, mod, r))
-            print(f"# {time.time() - start:.0f} s", flush=True)
-    if "mods" in words:
-        for D in (64, 128):
-            t = default_tile(D, D)
-            for mods, causal in ((("plain", "full_score", "softcap", "softcap_fast", "document"), False),
-                                 (("causal", "alibi_causal"), True)):
-                kernels = build([config(D, *t, mod=m) for m in mods])
-                table.append((D, 8192, "mods", time_shape(D, 8192, causal, "bf16", kernels, 3)))
-        print(f"# {time.time() - start:.0f} s", flush=True)
-    for D, S, mod, r in table:
+    for title, r in time_all(start) if "time" in words else ():
         fa2 = r.pop("FA2")
-        print(f"D{D} S{S} {mod}: FA2 {fa2:.0f} | " +
-              " | ".join(f"{n.split(' ', 1)[1] if mod != 'mods' else n} {x:.0f} ({x / fa2:.2f})"
-                         for n, x in r.items()))
+        print(f"{title}: FA2 {fa2:.0f} | " +
+              " | ".join(f"{n} {x:.0f} ({x / fa2:.2f})" for n, x in r.items()))
+    print(f"# {time.time() - start:.0f} s")
+    return failures != 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
