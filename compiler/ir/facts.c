@@ -134,6 +134,26 @@ static bool same_x(const struct ir_graph *g, const struct literal *a,
     return true;
 }
 
+static ir_ref form_of(const struct ir_graph *g, ir_ref r)
+{
+    return ir_is(g, r, IR_NOT) ? ir_arg(g, r, 0) : r;
+}
+
+bool facts_unrelated(const struct ir_graph *g, ir_ref a, ir_ref b)
+{
+    ir_ref x = form_of(g, a), y = form_of(g, b);
+    if (x == y)
+        return false;
+    if (!is_linear(g, x) || !is_linear(g, y))
+        return true;
+    if (ir_node(g, x)->n != ir_node(g, y)->n)
+        return true;
+    for (uint32_t k = 0; k < ir_node(g, x)->n; k++)
+        if (ir_arg(g, x, k) != ir_arg(g, y, k))
+            return true;
+    return false;
+}
+
 bool facts_init(struct facts *f, struct ir_graph *g, bool negated, uint32_t cap)
 {
     uint32_t size = 4;

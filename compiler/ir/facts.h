@@ -27,6 +27,9 @@ struct facts { /* arrays live in the graph's scratch */
 bool facts_init(struct facts *f, struct ir_graph *g, bool negate, uint32_t cap);
 /* False when r is no literal (constant, AND, OR). */
 bool facts_is_literal(const struct ir_graph *g, ir_ref r);
+/* Whether two literals are about different things, so that neither says
+ * anything about the other. */
+bool facts_unrelated(const struct ir_graph *g, ir_ref a, ir_ref b);
 void facts_add(struct facts *f, ir_ref literal);
 /* Joins what was added. False: it contradicts itself. */
 bool facts_settle(struct facts *f);

@@ -311,11 +311,25 @@ static ir_ref finish(struct ir_graph *g, const struct list *l)
     return ir_intern(g, l->op, IR_BOOL, l->n, x, NULL, 0, 0);
 }
 
+/* Two literals about different things: most of what the tracer asks. */
+static bool is_plain_pair(const struct ir_graph *g, size_t n, const ir_ref *x)
+{
+    return n == 2 && x[0] != IR_NONE && x[1] != IR_NONE &&
+           facts_is_literal(g, x[0]) && facts_is_literal(g, x[1]) &&
+           facts_unrelated(g, x[0], x[1]);
+}
+
 static ir_ref logic(struct ir_graph *g, enum ir_op op, size_t n,
                     const ir_ref *in)
 {
     if (g->failed)
         return IR_NONE;
+    if (is_plain_pair(g, n, in)) {
+        struct item a = item_of(g, in[0]), b = item_of(g, in[1]);
+        bool sorted = by_hash(&a, &b) < 0;
+        ir_ref x[2] = {sorted ? a.ref : b.ref, sorted ? b.ref : a.ref};
+        return ir_intern(g, op, IR_BOOL, 2, x, NULL, 0, 0);
+    }
     struct list l = {.op = op};
     struct scratch_mark mark = scratch_mark(g);
     ir_ref result;
