@@ -155,7 +155,24 @@ static bool template_digest(const struct cuda_unit *u, char hex[33])
     return true;
 }
 
-/* unit.txt: everything that decides the cubin, each field with its length.
+/* Where the user's lines stand decides nothing unless the cubin carries a line
+ * table. */
+static bool add_generated(const struct cuda_header *h, bool lineinfo,
+                          struct strbuf *b)
+{
+    struct strbuf body;
+    strbuf_init(&body, b->arena);
+    if (lineinfo)
+        strbuf_add(&body, h->text);
+    else if (!emit_without_lines(h->text, &body))
+        return false;
+    strbuf_addf(b, "file %s %zu\n", h->name, body.len);
+    strbuf_addn(b, strbuf_text(&body), body.len);
+    strbuf_add(b, "\n");
+    return !body.failed && !b->failed;
+}
+
+/* unit.txt: everything that decides the cubin, each text with its length.
  * NVRTC's version is not in it: a hit needs no NVRTC. */
 static bool unit_text(const struct cuda_unit *u, const struct nvrtc_target *t,
                       struct strbuf *b)
@@ -169,14 +186,10 @@ static bool unit_text(const struct cuda_unit *u, const struct nvrtc_target *t,
                 FACC_VERSION, hex, u->entry);
     for (int i = 0; i < o.n; i++)
         strbuf_addf(b, "option %s\n", o.text[i]);
-    for (int i = 0; i < u->n_headers; i++) {
-        const struct cuda_header *h = &u->headers[i];
-        if (!generated(h))
-            continue;
-        strbuf_addf(b, "file %s %zu\n", h->name, strlen(h->text));
-        strbuf_add(b, h->text);
-        strbuf_add(b, "\n");
-    }
+    for (int i = 0; i < u->n_headers; i++)
+        if (generated(&u->headers[i]) &&
+            !add_generated(&u->headers[i], t->lineinfo, b))
+            return false;
     return !b->failed;
 }
 
