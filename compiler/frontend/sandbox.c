@@ -48,6 +48,69 @@ static void l_open_library(lua_State *L, const char *name, lua_CFunction open,
     }
 }
 
+/* --- pairs in a fixed order --------------------------------------- */
+
+/* Lua's own order of string keys changes from run to run, and with it the
+ * order of additions and the cache key. */
+static int key_rank(lua_State *L, int i)
+{
+    int type = lua_type(L, i);
+    return type == LUA_TNUMBER ? 0 : type == LUA_TSTRING ? 1 : 2;
+}
+
+static int l_key_less(lua_State *L)
+{
+    int a = key_rank(L, 1);
+    int b = key_rank(L, 2);
+    lua_pushboolean(L, a < b ||
+                           (a == b && a < 2 && lua_compare(L, 1, 2, LUA_OPLT)));
+    return 1;
+}
+
+/* Upvalues: the keys in order, the table, how many keys were visited. */
+static int l_next_pair(lua_State *L)
+{
+    lua_Integer at = lua_tointeger(L, lua_upvalueindex(3));
+    for (;;) {
+        lua_settop(L, 0);
+        if (lua_rawgeti(L, lua_upvalueindex(1), ++at) == LUA_TNIL)
+            return 1;
+        lua_pushvalue(L, 1);
+        if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL)
+            break; /* else it was removed meanwhile */
+    }
+    lua_pushinteger(L, at);
+    lua_replace(L, lua_upvalueindex(3));
+    return 2;
+}
+
+/* Upvalue: table.sort. */
+static int l_pairs(lua_State *L)
+{
+    if (lua_type(L, 1) == LUA_TUSERDATA) {
+        l_enter(L);
+        l_fail(L, "pairs over %s: it is no table", kind_name(L, 1));
+    }
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    lua_newtable(L);
+    lua_Integer n = 0;
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_rawseti(L, 2, ++n);
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushvalue(L, 2);
+    lua_pushcfunction(L, l_key_less);
+    lua_call(L, 2, 0);
+    lua_pushvalue(L, 1);
+    lua_pushinteger(L, 0);
+    lua_pushcclosure(L, l_next_pair, 3);
+    return 1;
+}
+
+/* --- library functions -------------------------------------------- */
+
 /* string.rep whose time is bounded by the memory limit. */
 static int l_string_rep(lua_State *L)
 {
@@ -162,6 +225,9 @@ void l_open_sandbox(lua_State *L)
 {
     l_open_library(L, LUA_GNAME, luaopen_base, keep_base);
     l_open_library(L, LUA_TABLIBNAME, luaopen_table, keep_table);
+    lua_getfield(L, -1, "sort");
+    lua_pushcclosure(L, l_pairs, 1);
+    lua_setglobal(L, "pairs");
     l_open_library(L, LUA_STRLIBNAME, luaopen_string, keep_string);
     lua_pushcfunction(L, l_string_rep);
     lua_setfield(L, -2, "rep");

@@ -820,6 +820,38 @@ START_TEST(lines)
 }
 END_TEST
 
+/* Lua's order of string keys is another in every state; ours is not. */
+START_TEST(order_of_pairs)
+{
+    char first[4096];
+    for (int i = 0; i < 8; i++) {
+        struct load l;
+        load_mod(&l,
+                 "local t = {zeta = 1.5, alpha = 2.5, mid = 3.5, [3] = 4.5, "
+                 "[1] = 5.5, beta = 6.5, omega = 7.5, gone = 1}\n"
+                 "score = function(s) local first = ''\n"
+                 "for k, v in pairs(t) do\nif k == 'alpha' then t.gone = nil "
+                 "end s = (s + v) * v\nfirst = first .. k .. ' ' end\n"
+                 "assert(first == '1 3 alpha beta mid omega zeta ')\n"
+                 "return s end");
+        ck_assert_msg(l.ok, "%s", l.diag.message);
+        struct strbuf b;
+        strbuf_init(&b, l.arena);
+        ir_print(l.graph, &l.roots, &b);
+        if (i == 0)
+            snprintf(first, sizeof first, "%s", strbuf_text(&b));
+        ck_assert_str_eq(strbuf_text(&b), first);
+        unload(&l);
+    }
+    struct load l;
+    load_mod(&l, "score = function(s, b, h) for k in pairs(h) do s = s + k "
+                 "end return s end");
+    ck_assert_str_eq(l.diag.message,
+                     "pairs over a traced number: it is no table");
+    unload(&l);
+}
+END_TEST
+
 START_TEST(preambles)
 {
     const char *text[] = {
@@ -1008,6 +1040,7 @@ int main(void)
     tcase_add_test(c, paths);
     tcase_add_test(c, warnings);
     tcase_add_test(c, lines);
+    tcase_add_test(c, order_of_pairs);
     tcase_add_test(c, preambles);
     tcase_add_test(c, no_bytecode);
     tcase_add_test(c, nth_allocation_fails);
