@@ -312,6 +312,7 @@ static void quote(struct strbuf *b, const char *s)
     strbuf_add(b, "\"");
 }
 
+/* Both expressions on one line: messages have its number and quote it. */
 static bool write_program(struct strbuf *b, const char *score, const char *mask,
                           const facc_declaration *list, size_t n,
                           struct diag *d)
@@ -320,18 +321,16 @@ static bool write_program(struct strbuf *b, const char *score, const char *mask,
     for (size_t i = 0; i < n; i++)
         if (!declare(b, &list[i], d))
             return false;
-    strbuf_add(b, "return facc.attention {\n");
+    strbuf_add(b, "return facc.attention {");
     if (score) {
-        strbuf_add(b, "  score_mod = ");
+        strbuf_add(b, " score_mod = ");
         quote(b, score);
-        strbuf_add(b, ",\n");
     }
     if (mask) {
-        strbuf_add(b, "  mask_mod = ");
+        strbuf_add(b, score ? ", mask_mod = " : " mask_mod = ");
         quote(b, mask);
-        strbuf_add(b, ",\n");
     }
-    strbuf_add(b, "}\n");
+    strbuf_add(b, " }\n");
     return !b->failed || diag_nomem(d, stage_name);
 }
 
@@ -348,20 +347,15 @@ facc_status facc_program_load_expressions(facc_program **out, facc_ctx *ctx,
     if (!ctx || (!declarations && n_declarations > 0))
         return refuse(err, "ctx or declarations is NULL");
     struct arena *arena = arena_new(&alloc_libc);
+    strbuf_init(&b, arena);
     if (!arena)
         diag_nomem(&d, stage_name);
-    else {
-        strbuf_init(&b, arena);
-        if (write_program(&b, score, mask, declarations, n_declarations, &d))
-            *out = program_new(ctx, "expression", strbuf_text(&b), b.len, &d);
-    }
+    else if (write_program(&b, score, mask, declarations, n_declarations, &d))
+        *out = program_new(ctx, "expression", strbuf_text(&b), b.len, &d);
+    facc_status s =
+        *out ? FACC_OK : error_report(err, &d, strbuf_text(&b), NULL);
     arena_free(arena);
-    if (*out)
-        return FACC_OK;
-    const char *source = strcmp(d.file, "score_mod") == 0  ? score
-                         : strcmp(d.file, "mask_mod") == 0 ? mask
-                                                           : NULL;
-    return error_report(err, &d, source, NULL);
+    return s;
 }
 
 /* ---- declarations -------------------------------------------------------- */
