@@ -159,9 +159,10 @@ static int64_t linear(const struct analysis *a, const struct ir_node *n)
     return (int64_t)sum;
 }
 
-/* The op at the ends of its operands' error ranges. */
-static void spread(enum ir_op op, const struct number *x, uint32_t n,
-                   struct number *out)
+/* The op at the ends of its operands' error ranges. Where one lies outside of
+ * the op's domain, rounding decides between a number and NaN. */
+static void spread(struct analysis *a, enum ir_op op, const struct number *x,
+                   uint32_t n, struct number *out)
 {
     double most = 0;
     for (unsigned corner = 0; corner < 1u << n; corner++) {
@@ -169,7 +170,8 @@ static void spread(enum ir_op op, const struct number *x, uint32_t n,
         for (uint32_t k = 0; k < n; k++)
             in[k].f = x[k].f + (corner >> k & 1 ? x[k].e : -x[k].e);
         double d = fabs(eval_op_f64(op, in).f - out->f);
-        most = d > most || isnan(d) ? d : most;
+        most = d > most ? d : most;
+        a->near_threshold |= isnan(d);
     }
     /* f32 has nothing between 0 and 2^-149, and little below 2^-126 */
     out->e = most + 8 * unit * fabs(out->f) + 0x1p-125;
@@ -211,7 +213,7 @@ static void float_op(struct analysis *a, enum ir_op op, const struct number *x,
                                      2 * unit * fabs(out->f)
                                : 0;
     } else {
-        spread(op, x, n, out);
+        spread(a, op, x, n, out);
     }
 }
 
