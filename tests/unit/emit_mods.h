@@ -141,7 +141,7 @@ static const char *const emit_mods[] = {
 /* Reads outside: of doc[kv] (0 … 3) and kv where a table ends sooner. */
 static const char *const bad_mods[] = {
     "mask_mod = function(b, h, q, kv) return table1[doc[kv] + 2] > 0 end",
-    "mask_mod = function(b, h, q, kv) return q >= kv and kv < 4 and "
+    "mask_mod = function(b, h, q, kv) return q >= kv and kv < 5 and "
     "table1[kv] > 1 end",
     "mask_mod = function(b, h, q, kv) return table2[doc[q] + 1][doc[kv] - 1] "
     "or kv > 30 end",

@@ -11,11 +11,13 @@
 
 #include "compiler/compile.h"
 #include "templates/common/kernel_args.h"
+#include "tests/fuzz/modgen.h"
 #include "tests/unit/emit_mods.h"
 
 enum {
     N_MODS = sizeof emit_mods / sizeof *emit_mods,
-    N_BAD = sizeof bad_mods / sizeof *bad_mods
+    N_BAD = sizeof bad_mods / sizeof *bad_mods,
+    N_RANDOM = 40
 };
 enum { B = 2, H = 4, HKV = 2, SQ = 37, SKV = 53, RUN = 16 };
 static const float scale = 0.3f;
@@ -51,6 +53,7 @@ static const char prologue[] =
 
 struct mod {
     struct program *program;
+    bool is_random;       /* of modgen */
     unsigned char *bytes; /* kernel arguments */
     struct eval_env env;
     struct eval_tensor *tensor;
@@ -64,9 +67,20 @@ static uint32_t next(uint32_t *state)
     return *state >> 8;
 }
 
-static double element(enum dtype t, uint32_t *state)
+/* Values of a random program's ints: 0 … below - 1; 0 for other programs. */
+static int64_t modgen_below(const char *name)
+{
+    for (int k = 0; k < modgen_n_tensors; k++)
+        if (strcmp(modgen_tensors[k].name, name) == 0)
+            return modgen_tensors[k].below;
+    return 0;
+}
+
+static double element(enum dtype t, int64_t below, uint32_t *state)
 {
     const uint32_t v = next(state);
+    if (below && !dtype_is_float(t))
+        return (double)(v % below);
     if (dtype_is_float(t))
         return (double)v / 8388608.0 - 1.0;
     if (t == DTYPE_BOOL)
@@ -95,8 +109,9 @@ static void make_tensor(struct mod *m, int k, uint32_t *state)
     unsigned char *data = calloc((size_t)n, size);
     ck_assert_ptr_nonnull(data);
     for (int64_t i = 0; i < n; i++)
-        dtype_store(t->dtype, data + (size_t)i * size,
-                    element(t->dtype, state));
+        dtype_store(
+            t->dtype, data + (size_t)i * size,
+            element(t->dtype, m->is_random ? modgen_below(t->name) : 0, state));
     m->data[k] = data;
     out->data = data;
 }
@@ -110,7 +125,7 @@ static void make_params(struct mod *m)
         if (m->program->graph->params[k].dtype == DTYPE_F32)
             m->param[k].f = 1.75;
         else
-            m->param[k].i = ints[k % 3];
+            m->param[k].i = m->is_random ? 7 + 3 * k : ints[k % 3];
     }
 }
 
@@ -152,16 +167,13 @@ static void lay_out(struct mod *m)
     }
 }
 
-static void mod_open(struct mod *m, const char *body, uint32_t seed)
+static void mod_open_text(struct mod *m, const char *text, uint32_t seed)
 {
     struct diag d;
-    char text[8192];
     diag_init(&d);
-    snprintf(text, sizeof text, "%sreturn facc.attention { %s }\n", prologue,
-             body);
     m->program =
         compile_program(&alloc_libc, "test.lua", text, strlen(text), NULL, &d);
-    ck_assert_msg(m->program, "%s: line %d: %s", body, d.line, d.message);
+    ck_assert_msg(m->program, "%s: line %d: %s", text, d.line, d.message);
     const struct ir_graph *g = m->program->graph;
     m->tensor = calloc((size_t)g->n_tensors + 1, sizeof *m->tensor);
     m->data = calloc((size_t)g->n_tensors + 1, sizeof *m->data);
@@ -180,6 +192,14 @@ static void mod_open(struct mod *m, const char *body, uint32_t seed)
                                .len_kv = len_kv,
                                .tensors = m->tensor,
                                .params = m->param};
+}
+
+static void mod_open(struct mod *m, const char *body, uint32_t seed)
+{
+    char text[8192];
+    snprintf(text, sizeof text, "%sreturn facc.attention { %s }\n", prologue,
+             body);
+    mod_open_text(m, text, seed);
 }
 
 static void mod_close(struct mod *m)
@@ -464,6 +484,26 @@ START_TEST(checked_variants_report_bad_reads)
 }
 END_TEST
 
+START_TEST(random_variants_compute_what_the_evaluator_does)
+{
+    if (no_compiler())
+        return;
+    static struct mod mods[N_RANDOM];
+    static char text[N_RANDOM][MODGEN_TEXT];
+    for (uint32_t k = 0; k < N_RANDOM; k++) {
+        modgen(1000 + k, text[k]);
+        mods[k].is_random = true;
+        mod_open_text(&mods[k], text[k], k + 1);
+    }
+    void *so = build(mods, N_RANDOM, false);
+    for (int k = 0; k < N_RANDOM; k++) {
+        check_mod(&mods[k], so, k, text[k]);
+        mod_close(&mods[k]);
+    }
+    dlclose(so);
+}
+END_TEST
+
 START_TEST(variants_compute_what_the_evaluator_does)
 {
     if (no_compiler())
@@ -486,6 +526,7 @@ int main(void)
     TCase *t = tcase_create("variant");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, checked_variants_report_bad_reads);
+    tcase_add_test(t, random_variants_compute_what_the_evaluator_does);
     tcase_add_test(t, variants_compute_what_the_evaluator_does);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
