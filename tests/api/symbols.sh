@@ -10,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 nm -D --defined-only "$lib" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$dir/exported"
 # Declarations may break after FACC_API; a name is followed by "(".
-tr '\n' ' ' <runtime/facc.h | sed 's|/\*[^*]*\*\{1,\}\([^/*][^*]*\*\{1,\}\)*/||g' |
+grep -v '^#' runtime/facc.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\{1,\}\([^/*][^*]*\*\{1,\}\)*/||g' |
     grep -o 'FACC_API [^;]*;' | sed 's/(.*//; s/.*[ *]//' |
     sort -u >"$dir/declared"
 [ -s "$dir/declared" ] || { echo "no declarations found in facc.h"; exit 1; }
