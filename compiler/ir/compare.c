@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "compiler/ir/scratch.h"
+
 static enum ir_type type_of(const struct ir_graph *g, ir_ref r)
 {
     return ir_node(g, r)->type;
@@ -23,14 +25,19 @@ static bool numbers(struct ir_graph *g, ir_ref a, ir_ref b)
                     "a boolean is compared as a number");
 }
 
-/* b - a + c >= 0 */
-static ir_ref difference_ge0(struct ir_graph *g, ir_ref a, ir_ref b, int64_t c)
+/* b - a + c >= 0, or b - a + c = 0 */
+static ir_ref difference(struct ir_graph *g, enum ir_op op, ir_ref a, ir_ref b,
+                         int64_t c)
 {
+    struct scratch_mark mark = scratch_mark(g);
     struct ir_linear l;
-    ir_linear_init(&l, c);
-    if (!ir_linear_axpy(g, &l, b, 1) || !ir_linear_axpy(g, &l, a, -1))
-        return IR_NONE;
-    return ir_ge0(g, &l);
+    ir_ref r = IR_NONE;
+    uint32_t room = ir_node(g, a)->n + ir_node(g, b)->n + 2;
+    if (ir_linear_scratch(g, &l, c, room) && ir_linear_axpy(g, &l, b, 1) &&
+        ir_linear_axpy(g, &l, a, -1))
+        r = op == IR_GE0 ? ir_ge0(g, &l) : ir_eq0(g, &l);
+    scratch_release(g, mark);
+    return r;
 }
 
 /* a <= v or a >= v for a whole v that may lie outside int64_t; strict: a < v
@@ -50,8 +57,8 @@ static ir_ref int_bound(struct ir_graph *g, ir_ref a, double v, bool upper,
     if (w < ir_node(g, a)->lo)
         return ir_const_b(g, !upper);
     ir_ref c = ir_const_i(g, w);
-    return upper ? difference_ge0(g, a, c, strict ? -1 : 0)
-                 : difference_ge0(g, c, a, strict ? -1 : 0);
+    return upper ? difference(g, IR_GE0, a, c, strict ? -1 : 0)
+                 : difference(g, IR_GE0, c, a, strict ? -1 : 0);
 }
 
 /* Float comparison: folded where the operands decide it. */
@@ -88,7 +95,7 @@ ir_ref ir_lt(struct ir_graph *g, ir_ref a, ir_ref b)
     if (!numbers(g, a, b))
         return IR_NONE;
     if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
-        return difference_ge0(g, a, b, -1);
+        return difference(g, IR_GE0, a, b, -1);
     if (is_int_and_constant(g, a, b))
         return int_bound(g, a, ceil(ir_node(g, b)->f), true, true);
     if (is_int_and_constant(g, b, a))
@@ -101,7 +108,7 @@ ir_ref ir_le(struct ir_graph *g, ir_ref a, ir_ref b)
     if (!numbers(g, a, b))
         return IR_NONE;
     if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
-        return difference_ge0(g, a, b, 0);
+        return difference(g, IR_GE0, a, b, 0);
     if (is_int_and_constant(g, a, b))
         return int_bound(g, a, floor(ir_node(g, b)->f), true, false);
     if (is_int_and_constant(g, b, a))
@@ -117,13 +124,8 @@ ir_ref ir_eq(struct ir_graph *g, ir_ref a, ir_ref b)
         return ir_select(g, a, b, ir_not(g, b));
     if (!numbers(g, a, b))
         return IR_NONE;
-    if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT) {
-        struct ir_linear l;
-        ir_linear_init(&l, 0);
-        if (!ir_linear_axpy(g, &l, b, 1) || !ir_linear_axpy(g, &l, a, -1))
-            return IR_NONE;
-        return ir_eq0(g, &l);
-    }
+    if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
+        return difference(g, IR_EQ0, a, b, 0);
     if (is_int_and_constant(g, b, a))
         return ir_eq(g, b, a);
     if (is_int_and_constant(g, a, b)) {

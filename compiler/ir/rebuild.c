@@ -3,18 +3,29 @@
  * passes, which thus need no list of ops. */
 #include "compiler/ir/ir.h"
 
+#include "compiler/ir/scratch.h"
+
+static ir_ref finish_linear(struct ir_graph *g, enum ir_op op,
+                            const struct ir_linear *l)
+{
+    if (op == IR_GE0)
+        return ir_ge0(g, l);
+    return op == IR_EQ0 ? ir_eq0(g, l) : ir_linear_node(g, l);
+}
+
 static ir_ref rebuild_linear(struct ir_graph *g, ir_ref r, const ir_ref *x)
 {
+    struct scratch_mark mark = scratch_mark(g);
     struct ir_linear l;
-    enum ir_op op = ir_node(g, r)->op;
-    uint32_t n = ir_node(g, r)->n;
-    ir_linear_init(&l, ir_node(g, r)->i);
-    for (uint32_t k = 0; k < n; k++)
-        if (!ir_linear_axpy(g, &l, x[k], ir_coef(g, r, k)))
-            return IR_NONE;
-    if (op == IR_GE0)
-        return ir_ge0(g, &l);
-    return op == IR_EQ0 ? ir_eq0(g, &l) : ir_linear_node(g, &l);
+    uint32_t n = ir_node(g, r)->n, k = 0;
+    ir_ref out = IR_NONE;
+    if (ir_linear_scratch(g, &l, ir_node(g, r)->i, n))
+        while (k < n && ir_linear_axpy(g, &l, x[k], ir_coef(g, r, k)))
+            k++;
+    if (!g->failed)
+        out = finish_linear(g, ir_node(g, r)->op, &l);
+    scratch_release(g, mark);
+    return out;
 }
 
 static bool is_any(enum ir_op op, enum ir_op a, enum ir_op b, enum ir_op c)

@@ -9,6 +9,14 @@
 
 #include "compiler/ir/scratch.h"
 
+/* Levels of operands that a select moves into; beyond, it is left outside:
+ * two sums that differ in their first of many terms must not fill the C
+ * stack. */
+enum { MAX_DEPTH = 200 };
+
+static ir_ref choose(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                     int depth);
+
 static enum ir_type type_of(const struct ir_graph *g, ir_ref r)
 {
     return ir_node(g, r)->type;
@@ -69,7 +77,7 @@ static ir_ref join(struct ir_graph *g, enum ir_op op, const struct parts *p)
 
 /* c ? (s op t) : (s op f) is s op (c ? t : f). *done: there was an s. */
 static ir_ref pull_out(struct ir_graph *g, enum ir_op op, ir_ref c, ir_ref t,
-                       ir_ref f, bool *done)
+                       ir_ref f, int depth, bool *done)
 {
     struct scratch_mark mark = scratch_mark(g);
     struct parts a, b, s = {.n = 0};
@@ -81,7 +89,8 @@ static ir_ref pull_out(struct ir_graph *g, enum ir_op op, ir_ref c, ir_ref t,
         take_common(g, &a, &b, &s);
         *done = s.n > 0;
         if (*done) {
-            s.x[s.n++] = ir_select(g, c, join(g, op, &a), join(g, op, &b));
+            s.x[s.n++] =
+                choose(g, c, join(g, op, &a), join(g, op, &b), depth + 1);
             out = join(g, op, &s);
         }
     }
@@ -89,12 +98,13 @@ static ir_ref pull_out(struct ir_graph *g, enum ir_op op, ir_ref c, ir_ref t,
     return out;
 }
 
-static ir_ref select_bool(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_bool(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                          int depth)
 {
     bool done;
-    ir_ref r = pull_out(g, IR_OR, c, t, f, &done);
+    ir_ref r = pull_out(g, IR_OR, c, t, f, depth, &done);
     if (!done && !g->failed)
-        r = pull_out(g, IR_AND, c, t, f, &done);
+        r = pull_out(g, IR_AND, c, t, f, depth, &done);
     if (done || g->failed)
         return r;
     ir_ref not_c = ir_not(g, c);
@@ -175,7 +185,8 @@ static bool commutes(enum ir_op op)
 }
 
 /* c ? s * k : s is s * (c ? k : 1); the same for + - /. */
-static ir_ref select_step(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_step(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                          int depth)
 {
     for (int swap = 0; swap < 2; swap++) {
         ir_ref s = swap ? t : f, stepped = swap ? f : t;
@@ -187,15 +198,16 @@ static ir_ref select_step(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
         if (ir_arg(g, stepped, 1 - side) != s || (side == 0 && !commutes(op)))
             continue;
         ir_ref k = ir_arg(g, stepped, side), one = ir_const_f(g, neutral);
-        ir_ref x[2] = {s, swap ? ir_select(g, c, one, k)
-                               : ir_select(g, c, k, one)};
+        ir_ref x[2] = {s, swap ? choose(g, c, one, k, depth + 1)
+                               : choose(g, c, k, one, depth + 1)};
         return x[1] == IR_NONE ? IR_NONE : ir_build(g, op, x);
     }
     return IR_NONE;
 }
 
 /* c ? q + x : q + y is q + (c ? x : y). */
-static ir_ref select_linear(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_linear(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                            int depth)
 {
     struct ir_linear a, b, shared;
     if (!ir_is(g, t, IR_LIN) && !ir_is(g, f, IR_LIN))
@@ -214,7 +226,8 @@ static ir_ref select_linear(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
         if (!ir_linear_axpy(g, &a, shared.term[j], -shared.k[j]) ||
             !ir_linear_axpy(g, &b, shared.term[j], -shared.k[j]))
             return IR_NONE;
-    ir_ref s = ir_select(g, c, ir_linear_node(g, &a), ir_linear_node(g, &b));
+    ir_ref s =
+        choose(g, c, ir_linear_node(g, &a), ir_linear_node(g, &b), depth + 1);
     if (s == IR_NONE || !ir_linear_axpy(g, &shared, s, 1))
         return IR_NONE;
     return ir_linear_node(g, &shared);
@@ -236,7 +249,8 @@ static ir_ref partner(const struct ir_graph *g, ir_ref t, ir_ref f, uint32_t k)
 
 /* c ? op(x, y) : op(x, z) is op(x, c ? y : z); loads of one tensor select
  * all their indices: what is read is what the chosen arm reads. */
-static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                             int depth)
 {
     const struct ir_node *p = ir_node(g, t), *q = ir_node(g, f);
     if (p->op != q->op || p->i != q->i || p->n != q->n || p->n == 0 ||
@@ -250,50 +264,53 @@ static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
     ir_ref x[IR_MAX_RANK];
     for (uint32_t k = 0; k < n; k++) {
         ir_ref a = ir_arg(g, t, k), b = partner(g, t, f, k);
-        x[k] = a == b ? a : ir_select(g, c, a, b);
+        x[k] = a == b ? a : choose(g, c, a, b, depth + 1);
     }
     return ir_rebuild(g, t, x);
 }
 
 /* A select in an arm that shares a value with the other arm is one select
  * by more logic: c ? x : (d ? x : y) is c or d ? x : y. */
-static ir_ref select_nested(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_nested(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                            int depth)
 {
     for (uint32_t k = 1; k <= 2 && is_select(g, f); k++)
         if (ir_arg(g, f, k) == t) {
             ir_ref d = ir_arg(g, f, 0);
             ir_ref either = ir_or2(g, c, k == 1 ? d : ir_not(g, d));
-            return ir_select(g, either, t, ir_arg(g, f, 3 - k));
+            return choose(g, either, t, ir_arg(g, f, 3 - k), depth + 1);
         }
     for (uint32_t k = 1; k <= 2 && is_select(g, t); k++)
         if (ir_arg(g, t, k) == f) {
             ir_ref d = ir_arg(g, t, 0);
             ir_ref both = ir_and2(g, c, k == 2 ? d : ir_not(g, d));
-            return ir_select(g, both, ir_arg(g, t, 3 - k), f);
+            return choose(g, both, ir_arg(g, t, 3 - k), f, depth + 1);
         }
     return IR_NONE;
 }
 
-static ir_ref select_number(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref select_number(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                            int depth)
 {
-    ir_ref r = select_nested(g, c, t, f);
-    if (r || g->failed)
-        return r;
-    if (type_of(g, t) == IR_FLOAT)
-        r = select_step(g, c, t, f);
-    else
-        r = select_linear(g, c, t, f);
-    if (!r && !g->failed)
-        r = select_operand(g, c, t, f);
+    enum ir_type type = type_of(g, t);
+    ir_ref r = IR_NONE;
+    if (depth < MAX_DEPTH) {
+        r = select_nested(g, c, t, f, depth);
+        if (!r && !g->failed)
+            r = type == IR_FLOAT ? select_step(g, c, t, f, depth)
+                                 : select_linear(g, c, t, f, depth);
+        if (!r && !g->failed)
+            r = select_operand(g, c, t, f, depth);
+    }
     if (r || g->failed)
         return r;
     ir_ref x[3] = {c, t, f};
-    enum ir_type type = type_of(g, t);
     return ir_intern(g, type == IR_INT ? IR_SEL_I : IR_SEL_F, type, 3, x, NULL,
                      0, 0);
 }
 
-ir_ref ir_select(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+static ir_ref choose(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
+                     int depth)
 {
     if (g->failed || c == IR_NONE || t == IR_NONE || f == IR_NONE)
         return IR_NONE;
@@ -302,7 +319,7 @@ ir_ref ir_select(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
     if (t == f)
         return t;
     if (type_of(g, t) == IR_BOOL && type_of(g, f) == IR_BOOL)
-        return select_bool(g, c, t, f);
+        return select_bool(g, c, t, f, depth);
     if (type_of(g, t) != type_of(g, f)) {
         t = ir_to_float(g, t);
         f = ir_to_float(g, f);
@@ -314,6 +331,11 @@ ir_ref ir_select(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
     f = live_arm(g, f, c, not_c, false);
     if (t == f)
         return t;
-    return wrong_polarity(g, c, not_c) ? select_number(g, not_c, f, t)
-                                       : select_number(g, c, t, f);
+    return wrong_polarity(g, c, not_c) ? select_number(g, not_c, f, t, depth)
+                                       : select_number(g, c, t, f, depth);
+}
+
+ir_ref ir_select(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f)
+{
+    return choose(g, c, t, f, 0);
 }

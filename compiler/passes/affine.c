@@ -82,7 +82,7 @@ static bool score_side(const struct ir_graph *g, ir_ref r, uint32_t *side)
 static bool path_to_score(struct ir_graph *g, ir_ref r, ir_ref **path,
                           uint32_t *n)
 {
-    uint32_t depth = 0, side;
+    uint32_t depth = 0, side = 0;
     *n = 0;
     for (ir_ref p = r; !ir_is(g, p, IR_SCORE); p = ir_arg(g, p, side)) {
         enum ir_op op = ir_node(g, p)->op;
@@ -111,7 +111,7 @@ static bool find_affine(struct ir_graph *g, ir_ref score,
 {
     struct form f = {IR_NONE, IR_NONE};
     ir_ref *path;
-    uint32_t n, side;
+    uint32_t n, side = 0;
     if (!path_to_score(g, score, &path, &n))
         return false;
     if (n == 0)
@@ -132,7 +132,7 @@ static void find_outer(struct ir_graph *g, ir_ref score,
                        struct affine_score *out)
 {
     ir_ref outer = IR_NONE, inner = score;
-    uint32_t side;
+    uint32_t side = 0;
     while (ir_is(g, inner, IR_FMUL) && score_side(g, inner, &side) &&
            is_tile(g, ir_arg(g, inner, 1 - side))) {
         outer = times(g, IR_FMUL, outer, ir_arg(g, inner, 1 - side));

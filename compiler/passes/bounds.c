@@ -39,14 +39,14 @@ bool pass_bounds(struct ir_graph *g, ir_ref keep, struct plain_bounds *out)
     if (g->failed)
         return false;
     bool several = ir_is(g, keep, IR_AND);
-    uint32_t n = several ? ir_node(g, keep)->n : 1;
+    size_t n = several ? ir_node(g, keep)->n : 1;
     out->bound = arena_alloc(g->arena, 2 * n * sizeof *out->bound);
     if (!out->bound) {
         ir_fail_memory(g);
         return false;
     }
-    for (uint32_t k = 0; k < n && !g->failed; k++) {
-        ir_ref r = several ? ir_arg(g, keep, k) : keep;
+    for (size_t k = 0; k < n && !g->failed; k++) {
+        ir_ref r = several ? ir_arg(g, keep, (uint32_t)k) : keep;
         if (ir_is(g, r, IR_CONST_B) && ir_node(g, r)->i)
             continue;
         if (!bound(g, r, out))

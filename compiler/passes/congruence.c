@@ -36,11 +36,11 @@ static int node_weight(const struct ir_graph *g, ir_ref r)
 
 static bool grow_seen(struct congruence *c)
 {
-    uint32_t n = c->g->n_nodes;
+    size_t n = c->g->n_nodes;
     if (n <= c->n_seen)
         return true;
     c->seen = arena_alloc(c->g->arena, 2 * n * sizeof *c->seen);
-    c->n_seen = c->seen ? 2 * n : 0;
+    c->n_seen = c->seen ? (uint32_t)(2 * n) : 0;
     c->n_walks = 0;
     if (!c->seen)
         ir_fail_memory(c->g);

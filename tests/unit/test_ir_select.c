@@ -151,6 +151,21 @@ START_TEST(steps_leave)
 }
 END_TEST
 
+/* Two sums of 50,000 terms that differ in the first: no deep C stack. */
+START_TEST(long_sums_end)
+{
+    OPEN;
+    ir_ref a = f->s, b = ir_neg(f->g, f->s), c = load1(f, T_BOOL, q);
+    for (int k = 0; k < 50000; k++) {
+        ir_ref x = load1(f, T_FLOAT, num(f, k));
+        a = add(f, a, x);
+        b = add(f, b, x);
+    }
+    ck_assert_uint_ne(sel(f, c, a, b), IR_NONE);
+    CLOSE;
+}
+END_TEST
+
 static void check_float(const struct forest *w, struct fixture *f, int root,
                         unsigned seed)
 {
@@ -233,6 +248,7 @@ int main(void)
                                   operands_leave,
                                   nested_selects_share_an_arm,
                                   steps_leave,
+                                  long_sums_end,
                                   random_trees_against_brute_force,
                                   every_allocation_may_fail};
     return run_tests("select", tests, sizeof tests / sizeof *tests);
