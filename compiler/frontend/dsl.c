@@ -48,7 +48,7 @@ static bool is_rounding(enum ir_op op)
 static int l_plain_function(lua_State *L, enum ir_op op)
 {
     const struct ir_op_info *info = ir_op_info(op);
-    union eval_value x[3];
+    union eval_value x[3] = {{0}, {0}, {0}};
     if (is_rounding(op) && lua_isinteger(L, 1)) {
         lua_settop(L, 1);
         return 1;

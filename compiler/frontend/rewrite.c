@@ -30,7 +30,9 @@ static bool is_space(char c)
 /* The character k places on, 0 at the end. */
 static char peek(const struct lexer *x, size_t k)
 {
-    return x->i + k < x->n ? x->s[x->i + k] : '\0';
+    if (x->i + k >= x->n)
+        return '\0';
+    return x->s[x->i + k];
 }
 
 /* End of the long bracket that opens at i ("[[", "[==["), or 0: none. */
@@ -161,16 +163,24 @@ static void copy_open_bracket(struct lexer *x)
     replace(x, 1, "[__k(");
 }
 
+/* End of the comment or string at the present place, or 0. */
+static size_t verbatim_end(const struct lexer *x)
+{
+    char c = peek(x, 0);
+    size_t e = comment_end(x, x->i);
+    if (e > x->i)
+        return e;
+    if (c == '"' || c == '\'')
+        return string_end(x, x->i);
+    return c == '[' ? long_bracket_end(x, x->i) : 0;
+}
+
 static void next_token(struct lexer *x)
 {
     char c = peek(x, 0);
     char d = peek(x, 1);
-    size_t e = comment_end(x, x->i);
-    if (e > x->i)
-        copy_to(x, e);
-    else if (c == '"' || c == '\'')
-        copy_to(x, string_end(x, x->i));
-    else if (c == '[' && (e = long_bracket_end(x, x->i)) != 0)
+    size_t e = verbatim_end(x);
+    if (e)
         copy_to(x, e);
     else if (c == '=' && d == '=')
         replace(x, 2, "> __eq |");
