@@ -43,6 +43,7 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
                                             unsigned k, NearEnd near_end)
 {
     constexpr int kCount = kStepsD * kStepsN;
+    constexpr int kLeft = (kCount + kHandOverPart - 1) / kHandOverPart; // at least one
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m)
 #pragma unroll
@@ -60,7 +61,7 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
         const int now = i - kAhead;
         if (now < 0)
             continue;
-        if (now == kCount - kCount / kHandOverPart)
+        if (now == kCount - kLeft)
             near_end();
         const int step = now / kStepsN, pair = now % kStepsN;
         unsigned(&a)[kBlocksM][4] = q[kQInRegisters ? step : 0];
