@@ -337,4 +337,14 @@ score("relative_bias", mods.relative_bias(win, 100))
 score("t5_bias", mods.t5_bias(t5))
 score("compose", mods.compose(mods.softcap(15.0), mods.alibi(slopes)))
 
+-- ---- expressions in strings -----------------------------------------------------
+
+score("expression_alibi", "score + slopes[h] * (kv - q)")
+score("expression_tanh", "c * tanh(score / c) + 0.01 * abs(q - kv)")
+score("expression_mask", "(q >= kv or id[q] == id[kv]) and score or -math.huge")
+mask("expression_window", "q >= kv and q - kv < w or id[q] ~= id[kv]")
+mask("expression_any", "facc.any(3, function(k) return (q + k) % 4 == kv % 4 end)")
+mask("expression_lengths", "q < facc.len.q(b) and kv < facc.len.kv(b) - three")
+mask("expression_wide", "1 << (h + 58) > kv and ~q ~= kv << 60")
+
 return facc.attention(chosen)

@@ -169,9 +169,11 @@ static void spread(struct analysis *a, enum ir_op op, const struct number *x,
         union eval_value in[3] = {{0}, {0}, {0}};
         for (uint32_t k = 0; k < n; k++)
             in[k].f = x[k].f + (corner >> k & 1 ? x[k].e : -x[k].e);
-        double d = fabs(eval_op_f64(op, in).f - out->f);
+        double y = eval_op_f64(op, in).f;
+        bool same = y == out->f || (isnan(y) && isnan(out->f));
+        double d = same ? 0 : fabs(y - out->f);
         most = d > most ? d : most;
-        a->near_threshold |= isnan(d);
+        a->near_threshold |= !isfinite(d);
     }
     /* f32 has nothing between 0 and 2^-149, and little below 2^-126 */
     out->e = most + 8 * unit * fabs(out->f) + 0x1p-125;
