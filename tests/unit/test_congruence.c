@@ -46,6 +46,18 @@ START_TEST(batches_of_96)
 }
 END_TEST
 
+/* With q // 4 known, q % 4 is q - 4 * (q // 4). */
+START_TEST(a_remainder_beside_its_quotient)
+{
+    OPEN;
+    ir_ref n = num(f, 4), block = eq(f, ir_floordiv(f->g, q, n), kv);
+    ir_ref keep = and2(f, block, le(f, ir_floormod(f->g, q, n), f->h));
+    ir_ref first = sub(f, q, ir_mul(f->g, kv, n));
+    ck_same(f, congruent(f, keep), and2(f, block, le(f, first, f->h)));
+    CLOSE;
+}
+END_TEST
+
 START_TEST(what_does_not_help_stays)
 {
     OPEN;
