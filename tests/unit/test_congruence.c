@@ -179,10 +179,13 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        documents_with_offsets,   batches_of_96,
-        what_does_not_help_stays, a_trial_beyond_64_bits_is_dropped,
-        work_is_bounded,          random_masks_against_brute_force,
-        every_allocation_may_fail};
+    const TTest *const tests[] = {documents_with_offsets,
+                                  batches_of_96,
+                                  a_remainder_beside_its_quotient,
+                                  what_does_not_help_stays,
+                                  a_trial_beyond_64_bits_is_dropped,
+                                  work_is_bounded,
+                                  random_masks_against_brute_force,
+                                  every_allocation_may_fail};
     return run_tests("congruence", tests, sizeof tests / sizeof *tests);
 }
