@@ -1,4 +1,4 @@
-// Sample of what facc generates, for score + bias[h][q][kv].
+// What facc generates for score + bias[h][q][kv].
 // Tensors: 0 bias f32 {H, q, kv}.
 #pragma once
 #include "common/args.cuh"
@@ -16,7 +16,7 @@ struct Variant {
         long long t1;
     };
     struct Row {
-        long long r1; // offset of bias[h][q];
+        long long r1;
     };
     struct Col {};
     struct Diag {};
@@ -31,47 +31,54 @@ struct Variant {
         t.t1 = facc_at<0>(args.tensors[0], h);
         return t;
     }
+
     static FACC_FN Row row(const KernelArgs &args, const Tile &t, int q)
     {
         Row r;
         r.r1 = t.t1 + facc_at<1>(args.tensors[0], q);
         return r;
     }
+
     static FACC_FN Col col(const KernelArgs &args, const Tile &t, int kv)
     {
         Col k;
         return k;
     }
+
     static FACC_FN Diag diag(const KernelArgs &args, const Tile &t, int q_minus_kv)
     {
         Diag d;
         return d;
     }
+
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                                    const Base &base, float s, int q, int kv0, int c)
+    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        const int kv = kv0 + c;
-        const float x1 = facc_load_f32(args.tensors[0], r.r1 + facc_at<2>(args.tensors[0], kv));
-        return fmaf(s, args.scale_log2, x1 * 1.44269502f);
+        return fmaf(s, args.scale_log2, (facc_load_f32(args.tensors[0], r.r1 + facc_at<2>(args.tensors[0], kv0 + c)) * kLog2e));
     }
-    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                             const Base &base, float s, int q, int kv0, int c)
+
+    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return true;
     }
 
     static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
     {
-        return KvRange{0, kMaxInt};
+        long long first = 0, end = kMaxInt;
+        return KvRange{facc_saturate(first), facc_saturate(facc_max(end, 0ll))};
     }
-    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last, int kv_first, int kv_last)
+
+    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            int kv_first, int kv_last)
     {
-        return kVerdictFull;
+        bool may = true, must = true;
+        return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 };

@@ -1,4 +1,4 @@
-// Sample of what facc generates, for q >= kv.
+// What facc generates for q >= kv.
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
@@ -16,7 +16,7 @@ struct Variant {
     struct Col {};
     struct Diag {};
     struct Base {
-        int i1;
+        int b1;
     };
     struct KvRange {
         int first, end;
@@ -27,49 +27,57 @@ struct Variant {
         Tile t;
         return t;
     }
+
     static FACC_FN Row row(const KernelArgs &args, const Tile &t, int q)
     {
         Row r;
         return r;
     }
+
     static FACC_FN Col col(const KernelArgs &args, const Tile &t, int kv)
     {
         Col k;
         return k;
     }
+
     static FACC_FN Diag diag(const KernelArgs &args, const Tile &t, int q_minus_kv)
     {
         Diag d;
         return d;
     }
+
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
-        base.i1 = q - kv0;
+        base.b1 = q - kv0;
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                                    const Base &base, float s, int q, int kv0, int c)
+    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
     }
-    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                             const Base &base, float s, int q, int kv0, int c)
+
+    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return base.i1 >= c;
+        return base.b1 >= c;
     }
 
     static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
     {
-        const long long end = (long long)q_last + 1;
-        return KvRange{0, facc_saturate(end)};
+        long long first = 0, end = kMaxInt;
+        end = facc_min(end, (long long)q_last + 1);
+        return KvRange{facc_saturate(first), facc_saturate(facc_max(end, 0ll))};
     }
-    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last, int kv_first, int kv_last)
+
+    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            int kv_first, int kv_last)
     {
         bool may = true, must = true;
-        may &= (long long)q_last >= kv_first;
-        must &= (long long)q_first >= kv_last;
+        may &= (long long)q_last - (long long)kv_first >= 0;
+        must &= (long long)q_first - (long long)kv_last >= 0;
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 };

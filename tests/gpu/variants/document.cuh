@@ -1,5 +1,5 @@
-// Sample of what facc generates, for doc[q] == doc[kv].
-// Tensors: 0 doc i32 {q}.
+// What facc generates for doc[q] == doc[kv].
+// Tensors: 0 doc i32 {kv}.
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
@@ -30,46 +30,55 @@ struct Variant {
         Tile t;
         return t;
     }
+
     static FACC_FN Row row(const KernelArgs &args, const Tile &t, int q)
     {
         Row r;
         r.r1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
         return r;
     }
+
     static FACC_FN Col col(const KernelArgs &args, const Tile &t, int kv)
     {
         Col k;
         k.k1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
         return k;
     }
+
     static FACC_FN Diag diag(const KernelArgs &args, const Tile &t, int q_minus_kv)
     {
         Diag d;
         return d;
     }
+
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                                    const Base &base, float s, int q, int kv0, int c)
+    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
     }
-    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k, const Diag &d,
-                             const Base &base, float s, int q, int kv0, int c)
+
+    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return r.r1 == k.k1;
     }
 
     static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
     {
-        return KvRange{0, kMaxInt};
+        long long first = 0, end = kMaxInt;
+        return KvRange{facc_saturate(first), facc_saturate(facc_max(end, 0ll))};
     }
-    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last, int kv_first, int kv_last)
+
+    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            int kv_first, int kv_last)
     {
-        return kVerdictPartial;
+        bool may = true, must = false;
+        return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 };
