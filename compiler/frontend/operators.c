@@ -211,6 +211,7 @@ static int l_equal(lua_State *L)
 static int l_key(lua_State *L)
 {
     lua_settop(L, 1);
+    l_resolve(L, 1);
     if (is_traced(L, 1)) {
         struct trace *t = l_enter(L);
         t->pending_line = (int)t->graph->line;

@@ -218,7 +218,7 @@ static int l_message(lua_State *L)
             text = whole; /* inside the standard mods: keep the place */
         text_add(&x, "%s", text);
     } else {
-        text_add(&x, "the error object is a %s value", luaL_typename(L, 1));
+        text_add(&x, "the error object is %s", kind_name(L, 1));
     }
     add_traceback(L, &x);
     diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, line, "%s", buffer);

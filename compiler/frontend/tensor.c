@@ -100,7 +100,8 @@ static int l_deliver(lua_State *L, const struct view *v)
 static int l_index(lua_State *L)
 {
     struct trace *t = trace_of(L);
-    t->pending_line = 0; /* the traced key has met a tensor */
+    if (is_traced(L, 2)) /* the key that was noted has met a tensor */
+        t->pending_line = 0;
     l_enter(L);
     struct view v = *(struct view *)lua_touserdata(L, 1);
     l_add_index(L, 2, &v);

@@ -165,6 +165,7 @@ ir_ref l_to_number(lua_State *L, int i, const char *what)
 
 static int l_refuse(lua_State *L)
 {
+    trace_of(L)->pending_line = 0; /* the key's error would say less */
     l_enter(L);
     l_fail(L, "%s", lua_tostring(L, lua_upvalueindex(1)));
 }

@@ -52,6 +52,7 @@ static const char prelude[] =
     "local bb = facc.tensor('bb', 'bool', {2048}) "
     "local t2 = facc.tensor('t2', 'f32', {'q', 'kv'}) "
     "local t0 = facc.tensor('t0', 'f32', {}) "
+    "local i0 = facc.tensor('i0', 'i32', {}) "
     "local w = facc.param('w', 'i32') "
     "local S = 2048\n";
 
@@ -133,6 +134,25 @@ static const struct trap traps[] = {
     {"score = function(s, b, h) local t = {}\nt[h] = 1\nreturn s end",
      "a plain Lua table is indexed with a traced value (line 4); use "
      "facc.tensor for data, or facc.where"},
+    {"score = function(s, b, h) local t = {0.5, 0.25}\nlocal x = t[h]\nreturn "
+     "s + tb[0] end",
+     "a plain Lua table is indexed with a traced value (line 4); use "
+     "facc.tensor for data, or facc.where"},
+    {"score = function(s, b, h) local t = 'text'\nlocal x = t[h]\nreturn s + "
+     "tb(0) end",
+     "a plain Lua table is indexed with a traced value (line 4); use "
+     "facc.tensor for data, or facc.where"},
+    {"score = function(s) local t = {0.5, 0.25}\nreturn s + (t[i0] or 0) end",
+     "a plain Lua table is indexed with a traced value (line 4); use "
+     "facc.tensor for data, or facc.where"},
+    {"score = function(s, b, h) return s + tb[i0] + t2[i0][h] end", NULL},
+    {"score = function(s, b, h) error(h) end",
+     "the error object is a traced number"},
+    {"score = function(s, b, h) tb[h] = 1 return s end",
+     "captured tensors are read-only"},
+    {"score = function(s, b, h, q) return s + h[q] end",
+     "a traced number is indexed (more indices than the tensor has "
+     "dimensions?)"},
     {"score = function(s, b, h) local t = {[h] = 1} return s end",
      "a plain Lua table is indexed with a traced value (line 3); use "
      "facc.tensor for data, or facc.where"},
@@ -504,7 +524,7 @@ static const struct file files[] = {
     {"local facc = require 'facc'\nerror('out of ideas')", 2,
      "out of ideas\nstack traceback:\n\tt.lua:2: in main chunk"},
     {"local facc = require 'facc'\nerror({})", 2,
-     "the error object is a table value\nstack traceback:\n\tt.lua:2: in main "
+     "the error object is a table\nstack traceback:\n\tt.lua:2: in main "
      "chunk"},
     {"local facc = require 'facc'\nassert(1 == 2, 'no')", 2,
      "no\nstack traceback:\n\tt.lua:2: in main chunk"},
