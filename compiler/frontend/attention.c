@@ -3,8 +3,6 @@
  * Called by the Lua VM. */
 #include "compiler/frontend/trace.h"
 
-#include <string.h>
-
 #include "compiler/support/strbuf.h"
 
 /* The names an expression sees: Lua's globals and facc's functions, then the

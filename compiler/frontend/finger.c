@@ -4,8 +4,6 @@
  * Called by explore.c. */
 #include "compiler/frontend/trace.h"
 
-#include <string.h>
-
 #include "compiler/support/hash.h"
 
 enum { MAX_DEPTH = 16 };

@@ -3,8 +3,6 @@
  * running on numbers (t->env) reads the passed data. Called by the Lua VM. */
 #include "compiler/frontend/trace.h"
 
-#include <string.h>
-
 /* --- reading ------------------------------------------------------ */
 
 static void l_load_traced(lua_State *L, const struct view *v)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -128,7 +129,7 @@ struct trace {
 static inline struct trace *trace_of(lua_State *L)
 {
     struct trace *t;
-    __builtin_memcpy(&t, lua_getextraspace(L), sizeof(struct trace *));
+    memcpy(&t, lua_getextraspace(L), sizeof(struct trace *));
     return t;
 }
 

@@ -247,7 +247,13 @@ static struct range int_bits(struct writer *w, int depth)
     case 0:
         put(w, "((");
         int_expr(w, depth);
-        put(w, ") %% 64 << %u)", pick(w, 5));
+        if (pick(w, 2)) {
+            put(w, ") %% 64 << %u)", pick(w, 5));
+        } else {
+            put(w, ") %% 64 << (");
+            int_expr(w, depth);
+            put(w, ") %% 5)");
+        }
         return up_to(64 * 16);
     case 1: /* logical: the sign comes down too */
         put(w, "((");
@@ -572,7 +578,13 @@ static void comparison(struct writer *w, int depth)
     static const char *const order[] = {"<", "<=", ">", ">=", "==", "~="};
     w->forks--;
     switch (pick(w, 6)) {
-    case 0: /* floats: equality says little */
+    case 0: /* floats: equality of computed ones says little */
+        if (pick(w, 3) == 0) {
+            load(w, 0, some_tensor(w, 2));
+            put(w, " %s ", order[4 + pick(w, 2)]);
+            load(w, 0, some_tensor(w, 2));
+            break;
+        }
         float_expr(w, depth);
         put(w, " %s ", order[pick(w, 4)]);
         float_expr(w, depth);
