@@ -103,6 +103,8 @@ enum cache_result cache_read(const struct cache *c, const char *key,
             entry_read(c->dirs[i], key, text, size, own, out, why);
         if (s == ENTRY_OK)
             return CACHE_HIT;
+        if (s == ENTRY_NOMEM)
+            return CACHE_NOMEM;
         if (s == ENTRY_BAD) {
             result = CACHE_CORRUPT;
             diag_set(d, FACC_ERR_IO, "cache", NULL, 0,

@@ -39,7 +39,8 @@ enum cache_result {
     CACHE_MISS,    /* not there */
     CACHE_HIT,     /* *out is filled */
     CACHE_CORRUPT, /* a miss; a bad entry was set aside or skipped */
-    CACHE_REFUSED  /* a miss; owner or permissions cannot be trusted */
+    CACHE_REFUSED, /* a miss; owner or permissions cannot be trusted */
+    CACHE_NOMEM    /* memory is out: not known */
 };
 
 /* dirs: colon list, may be NULL or empty (then memory only). Touches no

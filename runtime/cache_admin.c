@@ -87,10 +87,11 @@ static bool describe(const char *dir, const char *key, struct cache_listing *e)
     e->key = key;
     if (!entry_stat(dir, key, &e->bytes, &e->last_used))
         return false;
-    e->valid = entry_read(dir, key, NULL, 0, false, &item, why) == ENTRY_OK;
+    enum entry_state state = entry_read(dir, key, NULL, 0, false, &item, why);
+    e->valid = state == ENTRY_OK;
     e->meta = item.meta;
     free(item.cubin);
-    return true;
+    return state != ENTRY_NOMEM; /* it may well be valid */
 }
 
 bool cache_each(const struct cache *c, int i,

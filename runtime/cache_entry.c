@@ -252,18 +252,31 @@ static bool take_file(const cJSON *meta, const char *name, char hex[33],
     return take_string(f, "xxh128", hex, 33) && take_number(f, "bytes", size);
 }
 
-/* The seal is a digest of the "meta" object as printed: a flipped bit in
- * meta.json is noticed as one in the cubin is. */
-static bool seal_holds(const cJSON *root)
+/* meta.json is {"seal":"<32 digits>","meta":<body>}: the seal is the digest of
+ * the body's bytes, so a changed byte is noticed as one in the cubin is, and
+ * what holds the seal parses unless memory is out. */
+static const char seal_head[] = "{\"seal\":\"";
+static const char meta_head[] = "\",\"meta\":";
+enum {
+    SEAL_AT = sizeof seal_head - 1,
+    META_AT = SEAL_AT + 32,
+    BODY_AT = META_AT + sizeof meta_head - 1
+};
+
+/* *n bytes of body, or NULL when it is not as it was written. */
+static enum entry_state sealed_body(const struct file *f, const char **body,
+                                    size_t *n)
 {
-    char want[33], have[33] = "";
-    char *text =
-        cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(root, "meta"));
-    if (text)
-        (void)digest(text, strlen(text), have);
-    cJSON_free(text);
-    return take_string(root, "seal", want, sizeof want) &&
-           strcmp(want, have) == 0;
+    char hex[33];
+    if (f->size < BODY_AT + 1 || f->data[f->size - 1] != '}' ||
+        memcmp(f->data, seal_head, SEAL_AT) != 0 ||
+        memcmp(f->data + META_AT, meta_head, BODY_AT - META_AT) != 0)
+        return ENTRY_BAD;
+    *body = f->data + BODY_AT;
+    *n = f->size - BODY_AT - 1;
+    if (!digest(*body, *n, hex))
+        return ENTRY_NOMEM;
+    return memcmp(f->data + SEAL_AT, hex, 32) == 0 ? ENTRY_OK : ENTRY_BAD;
 }
 
 struct expected { /* of meta.json */
@@ -272,16 +285,18 @@ struct expected { /* of meta.json */
     double cubin_size, unit_size;
 };
 
-static bool parse_meta(const struct file *f, struct expected *e)
+static enum entry_state parse_meta(const struct file *f, struct expected *e)
 {
     double registers, spill, us;
-    /* Nothing but white space may follow; to cJSON a NUL is white space. */
-    cJSON *root = strlen(f->data) == f->size
-                      ? cJSON_ParseWithOpts(f->data, NULL, 1)
-                      : NULL;
-    const cJSON *m = cJSON_GetObjectItemCaseSensitive(root, "meta");
+    const char *body;
+    size_t n;
+    enum entry_state s = sealed_body(f, &body, &n);
+    if (s != ENTRY_OK)
+        return s;
+    cJSON *m = cJSON_ParseWithLength(body, n);
+    if (!m)
+        return ENTRY_NOMEM;
     bool ok =
-        m && seal_holds(root) &&
         take_string(m, "compiler", e->meta.compiler, sizeof e->meta.compiler) &&
         take_string(m, "summary", e->meta.summary, sizeof e->meta.summary) &&
         take_number(m, "registers", &registers) &&
@@ -294,8 +309,8 @@ static bool parse_meta(const struct file *f, struct expected *e)
         e->meta.spill_bytes = (int)spill;
         e->meta.compile_us = (int64_t)us;
     }
-    cJSON_Delete(root);
-    return ok;
+    cJSON_Delete(m);
+    return ok ? ENTRY_OK : ENTRY_BAD;
 }
 
 static enum entry_state verify_file(int dir, const char *name, const char *want,
@@ -335,9 +350,9 @@ static enum entry_state read_in(int dir, const char *key, const char *text,
     struct expected e;
     memset(&e, 0, sizeof e);
     enum entry_state s = read_file(dir, meta_name, &meta, why);
-    if (s == ENTRY_OK && !parse_meta(&meta, &e)) {
+    if (s == ENTRY_OK) {
+        s = parse_meta(&meta, &e);
         snprintf(why, WHY_SIZE, "%s is damaged", meta_name);
-        s = ENTRY_BAD;
     }
     if (s == ENTRY_OK)
         s = verify_file(dir, unit_name, e.unit, e.unit_size, &unit, why);
@@ -426,30 +441,36 @@ static bool add_file(cJSON *files, const char *name, const void *data,
            cJSON_AddStringToObject(f, "xxh128", hex);
 }
 
-/* NULL when memory is out; cJSON_free. */
+static bool add_facts(cJSON *o, const char *key, const char *text, size_t size,
+                      const struct cache_item *item)
+{
+    const struct cache_meta *m = &item->meta;
+    cJSON *files;
+    return cJSON_AddStringToObject(o, "facc", FACC_VERSION) &&
+           cJSON_AddStringToObject(o, "key", key) &&
+           cJSON_AddStringToObject(o, "summary", m->summary) &&
+           cJSON_AddStringToObject(o, "compiler", m->compiler) &&
+           cJSON_AddNumberToObject(o, "registers", m->registers) &&
+           cJSON_AddNumberToObject(o, "spill_bytes", m->spill_bytes) &&
+           cJSON_AddNumberToObject(o, "compile_us", (double)m->compile_us) &&
+           (files = cJSON_AddObjectToObject(o, "files")) != NULL &&
+           add_file(files, cubin_name, item->cubin, item->cubin_size) &&
+           add_file(files, unit_name, text, size);
+}
+
+/* NULL when memory is out; free(). */
 static char *print_meta(const char *key, const char *text, size_t size,
                         const struct cache_item *item)
 {
-    const struct cache_meta *m = &item->meta;
-    char hex[33], *body = NULL, *whole = NULL;
-    cJSON *root = cJSON_CreateObject();
-    cJSON *o = cJSON_AddObjectToObject(root, "meta");
-    cJSON *files = cJSON_AddObjectToObject(o, "files");
-    if (files && cJSON_AddStringToObject(o, "facc", FACC_VERSION) &&
-        cJSON_AddStringToObject(o, "key", key) &&
-        cJSON_AddStringToObject(o, "summary", m->summary) &&
-        cJSON_AddStringToObject(o, "compiler", m->compiler) &&
-        cJSON_AddNumberToObject(o, "registers", m->registers) &&
-        cJSON_AddNumberToObject(o, "spill_bytes", m->spill_bytes) &&
-        cJSON_AddNumberToObject(o, "compile_us", (double)m->compile_us) &&
-        add_file(files, cubin_name, item->cubin, item->cubin_size) &&
-        add_file(files, unit_name, text, size))
-        body = cJSON_PrintUnformatted(o);
+    char hex[33], *whole = NULL;
+    cJSON *o = cJSON_CreateObject();
+    char *body =
+        o && add_facts(o, key, text, size, item) ? cJSON_Print(o) : NULL;
     if (body && digest(body, strlen(body), hex) &&
-        cJSON_AddStringToObject(root, "seal", hex))
-        whole = cJSON_Print(root);
+        asprintf(&whole, "%s%s%s%s}", seal_head, hex, meta_head, body) < 0)
+        whole = NULL;
     cJSON_free(body);
-    cJSON_Delete(root);
+    cJSON_Delete(o);
     return whole;
 }
 
@@ -465,7 +486,7 @@ static bool write_in(int tmp, const char *dir, const char *key,
               write_file(tmp, meta_name, meta, strlen(meta)) && fsync(tmp) == 0;
     if (!ok)
         io_error(d, dir, "an entry");
-    cJSON_free(meta);
+    free(meta);
     return ok;
 }
 

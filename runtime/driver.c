@@ -149,7 +149,7 @@ void driver_pop(struct driver *drv)
 bool driver_arch(const struct driver *drv, int device, int *arch,
                  struct diag *d)
 {
-    int major, minor;
+    int major = 0, minor = 0;
     if (!driver_device_exists(drv, device, d))
         return false;
     cu_result r = drv->DeviceGetAttribute(&major, CU_DEV_CC_MAJOR, device);

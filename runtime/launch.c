@@ -35,7 +35,7 @@ bool launch_grid(const struct unit_config *config,
     *num_work = 0;
     /* Positions in padded tiles must stay ints as well. */
     if ((tiles + 1) * config->tile_m > INT_MAX ||
-        (int64_t)sizes->Skv + 2 * config->tile_n > INT_MAX ||
+        (int64_t)sizes->Skv + 2 * (int64_t)config->tile_n > INT_MAX ||
         (tiles > 0 && heads > INT_MAX / tiles))
         return diag_set(d, FACC_ERR_UNSUPPORTED, stage, NULL, 0,
                         "B %d, H %d, Sq %d, Skv %d are too large for one "

@@ -337,6 +337,7 @@ static void publish(const struct request *r, const struct cache_item *item)
                  why.message);
 }
 
+/* True on a hit; on false the request may have failed for lack of memory. */
 static bool read_disk(const struct request *r, struct cache_item *item)
 {
     struct diag why;
@@ -345,6 +346,8 @@ static bool read_disk(const struct request *r, struct cache_item *item)
         r->ctx->cache, r->key, strbuf_text(&r->text), r->text.len, item, &why);
     if (s == CACHE_HIT)
         r->origin->source = "disk";
+    if (s == CACHE_NOMEM)
+        return diag_nomem(r->d, "cache");
     if (diag_failed(&why))
         ctx_warn(r->ctx, WARN_CACHE_CORRUPT, "%s", why.message);
     return s == CACHE_HIT;
@@ -368,6 +371,8 @@ static struct module *fetch(const struct request *r)
     memset(&item, 0, sizeof item);
     if (read_disk(r, &item))
         return module_new(r, &item);
+    if (diag_failed(r->d))
+        return NULL;
     if (r->ctx->no_jit) {
         no_jit(r);
         return NULL;
@@ -376,7 +381,7 @@ static struct module *fetch(const struct request *r)
     int lock = cache_lock(c, r->key, LOCK_WAIT_MS);
     /* Another process may have been faster while this one waited. */
     bool ok = lock >= 0 && read_disk(r, &item);
-    if (!ok) {
+    if (!ok && !diag_failed(r->d)) {
         ok = compile(r, &item);
         if (ok)
             publish(r, &item);

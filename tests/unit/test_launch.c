@@ -545,7 +545,7 @@ END_TEST
 START_TEST(launch_overhead)
 {
     enum { N = 2000 };
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     const double limit = 100e-6;
 #else
     const double limit = 5e-6;
