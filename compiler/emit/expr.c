@@ -201,48 +201,50 @@ static enum place operand_home(const struct emitter *e, enum place p, ir_ref x)
     return is_cell(p) && form_kv(e, x) ? p : home(e, p, x);
 }
 
-static int operands_at(const struct emitter *e, enum place p, ir_ref r,
-                       enum place where)
+static void join(struct emitter *e, struct strbuf *b, ir_ref r, const char *x)
 {
-    int n = 0;
-    for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++)
-        n += operand_home(e, p, ir_arg(e->g, r, k)) == where;
-    return n;
+    strbuf_add(b, b->len == 0 ? "(" : ir_is(e->g, r, IR_AND) ? " & " : " | ");
+    strbuf_add(b, x);
 }
 
-static const char *join(struct emitter *e, ir_ref r, const char *sum,
-                        const char *x)
+static const char *joined(struct emitter *e, struct strbuf *b)
 {
-    const char *op = ir_is(e->g, r, IR_AND) ? " & " : " | ";
-    return *sum ? fmt(e, "%s%s%s", sum, op, x) : x;
+    strbuf_add(b, ")");
+    e->failed |= b->failed;
+    return strbuf_text(b);
 }
 
 /* The operands that the place itself decides, as its members' part. */
 const char *expr_logic_part(struct emitter *e, enum place p, ir_ref r)
 {
-    const char *text = "";
+    struct strbuf b;
+    strbuf_init(&b, e->arena);
     for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
         if (operand_home(e, PLACE_MASK, x) == p)
-            text = join(e, r, text, expr(e, p, x));
+            join(e, &b, r, expr(e, p, x));
     }
-    return fmt(e, "(%s)", text);
+    return joined(e, &b);
 }
 
-/* Operands of one wider place are decided there, together. */
+/* In a cell, operands of one wider place are decided there, together. */
 static const char *logic(struct emitter *e, enum place p, ir_ref r)
 {
-    const char *text = "";
-    for (enum place w = PLACE_TILE; is_cell(p) && w <= PLACE_DIAG; w++)
-        if (operands_at(e, p, r, w) > 1)
-            text = join(e, r, text, member(e, w, MEMBER_PART, r, IR_NONE));
+    int n_at[PLACE_COUNT] = {0};
+    struct strbuf b;
+    strbuf_init(&b, e->arena);
+    for (uint32_t k = 0; is_cell(p) && k < ir_node(e->g, r)->n; k++)
+        n_at[operand_home(e, p, ir_arg(e->g, r, k))]++;
+    n_at[p] = 0;
+    for (int w = PLACE_TILE; w <= PLACE_DIAG; w++)
+        if (n_at[w] > 1)
+            join(e, &b, r, member(e, (enum place)w, MEMBER_PART, r, IR_NONE));
     for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
-        const enum place w = operand_home(e, p, x);
-        if (!is_cell(p) || w == p || operands_at(e, p, r, w) < 2)
-            text = join(e, r, text, expr(e, p, x));
+        if (n_at[operand_home(e, p, x)] < 2)
+            join(e, &b, r, expr(e, p, x));
     }
-    return fmt(e, "(%s)", text);
+    return joined(e, &b);
 }
 
 /* --- ops of the table

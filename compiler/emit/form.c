@@ -253,35 +253,42 @@ static bool sums_fit(const struct form *f)
     return true;
 }
 
-static const char *add_const(struct emitter *e, const char *text, int64_t c,
-                             bool wide)
+static void put_const(struct emitter *e, struct strbuf *b, int64_t c, bool wide)
 {
-    if (!*text || c == INT64_MIN)
-        return fmt(e, "%s%s%s", text, *text ? " + " : "",
-                   expr_int_const(e, c, wide));
-    return fmt(e, "%s %c %s", text, c < 0 ? '-' : '+',
-               expr_int_const(e, c < 0 ? -c : c, wide));
+    if (b->len == 1 || c == INT64_MIN) {
+        strbuf_add(b, b->len == 1 ? "" : " + ");
+        strbuf_add(b, expr_int_const(e, c, wide));
+    } else {
+        strbuf_add(b, c < 0 ? " - " : " + ");
+        strbuf_add(b, expr_int_const(e, c < 0 ? -c : c, wide));
+    }
 }
 
 /* Positive terms first, then negative ones. */
 static const char *sum_text(struct emitter *e, enum place p,
                             const struct form *f, bool wide)
 {
-    const char *text = "";
+    struct strbuf b;
     if (f->n == 0)
         return expr_int_const(e, f->c, wide);
     if (f->n == 1 && f->c == 0 && f->item[0].k == 1)
         return item_text(e, p, &f->item[0], wide);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int j = 0; j < f->n; j++)
-            if ((f->item[j].k < 0) == pass)
-                text = fmt(e, "%s%s%s", text,
-                           pass ? (*text ? " - " : "-") : (*text ? " + " : ""),
-                           item_text(e, p, &f->item[j], wide));
-        if (f->c != 0 && (f->c < 0) == pass)
-            text = add_const(e, text, f->c, wide);
+    strbuf_init(&b, e->arena);
+    strbuf_add(&b, "(");
+    for (int negative = 0; negative < 2; negative++) {
+        for (int j = 0; j < f->n; j++) {
+            if ((f->item[j].k < 0) != negative)
+                continue;
+            strbuf_add(&b, b.len == 1 ? (negative ? "-" : "")
+                                      : (negative ? " - " : " + "));
+            strbuf_add(&b, item_text(e, p, &f->item[j], wide));
+        }
+        if (f->c != 0 && (f->c < 0) == negative)
+            put_const(e, &b, f->c, wide);
     }
-    return fmt(e, "(%s)", text);
+    strbuf_add(&b, ")");
+    e->failed |= b.failed;
+    return strbuf_text(&b);
 }
 
 const char *form_step(struct emitter *e, int64_t k)

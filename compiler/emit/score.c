@@ -101,9 +101,10 @@ static const char *const_times_log2e(struct emitter *e, double v)
     return expr_float_const(e, x);
 }
 
-/* Does the multiplication by log2(e) cost nothing here? */
-static bool is_free(const struct emitter *e, enum place p, ir_ref r)
+/* Does the multiplication by log2(e) cost the cell nothing? */
+static bool is_free(const struct emitter *e, ir_ref r)
 {
+    const enum place p = PLACE_SCORE;
     const struct ir_node *n = ir_node(e->g, r);
     if (is_wider(e, p, r) || e->affine[r].affine || is_slope(e, p, r))
         return true;
@@ -111,13 +112,22 @@ static bool is_free(const struct emitter *e, enum place p, ir_ref r)
         return is_wider(e, p, ir_arg(e->g, r, 0)) ||
                is_wider(e, p, ir_arg(e->g, r, 1));
     if (n->op == IR_FNEG)
-        return is_free(e, p, ir_arg(e->g, r, 0));
+        return e->free_log2[ir_arg(e->g, r, 0)];
     if (n->op == IR_SEL_F)
-        return is_free(e, p, ir_arg(e->g, r, 1)) &&
-               is_free(e, p, ir_arg(e->g, r, 2));
+        return e->free_log2[ir_arg(e->g, r, 1)] &&
+               e->free_log2[ir_arg(e->g, r, 2)];
     return (n->op == IR_FADD || n->op == IR_FSUB) &&
-           is_free(e, p, ir_arg(e->g, r, 0)) &&
-           is_free(e, p, ir_arg(e->g, r, 1));
+           e->free_log2[ir_arg(e->g, r, 0)] && e->free_log2[ir_arg(e->g, r, 1)];
+}
+
+bool score_facts(struct emitter *e)
+{
+    e->free_log2 = arena_alloc(e->arena, e->n_nodes * sizeof *e->free_log2);
+    if (!e->free_log2)
+        return false;
+    for (ir_ref r = 1; r < e->n_nodes; r++)
+        e->free_log2[r] = is_free(e, r);
+    return true;
 }
 
 static const char *product(struct emitter *e, enum place p, ir_ref r)
@@ -157,30 +167,45 @@ static const char *distributed(struct emitter *e, enum place p, ir_ref r)
                score_times_log2e(e, p, ir_arg(e->g, r, 1)));
 }
 
+/* What is left after constants, affine forms and members. */
+static const char *inner_times_log2e(struct emitter *e, enum place p, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    const bool sum = n->op == IR_FADD || n->op == IR_FSUB,
+               cell = p == PLACE_SCORE;
+    if (cell && n->op == IR_FMUL && e->free_log2[r])
+        return product(e, p, r);
+    if (cell && n->op == IR_FDIV && is_wider(e, p, ir_arg(e->g, r, 1)))
+        return quotient(e, r);
+    if (cell && (sum ? e->free_log2[ir_arg(e->g, r, 0)] ||
+                           e->free_log2[ir_arg(e->g, r, 1)]
+                     : n->op != IR_FMUL && e->free_log2[r]))
+        return distributed(e, p, r);
+    return fmt(e, "(%s * kLog2e)", expr(e, p, r));
+}
+
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
+    struct place_text *at = &e->at[p];
+    if (e->failed)
+        return "";
+    if (at->log2[r])
+        return at->log2[r];
     if (n->op == IR_CONST_F)
         return const_times_log2e(e, n->f);
     if (n->op == IR_SCORE)
         return "(s * args.scale_log2)";
-    if (p == PLACE_SCORE && e->affine[r].affine)
-        return affine(e, &e->affine[r], true);
-    if (is_slope(e, p, r))
+    if (p == PLACE_SCORE && !e->affine[r].affine && is_slope(e, p, r))
         return slope(e, r, IR_NONE);
     if (is_wider(e, p, r))
         return member(e, factor_home(e, p, r), MEMBER_LOG2, r, IR_NONE);
-    if (n->op == IR_FMUL && is_free(e, p, r))
-        return product(e, p, r);
-    if (n->op == IR_FDIV && p == PLACE_SCORE &&
-        is_wider(e, p, ir_arg(e->g, r, 1)))
-        return quotient(e, r);
-    const bool half_free = (n->op == IR_FADD || n->op == IR_FSUB) &&
-                           (is_free(e, p, ir_arg(e->g, r, 0)) ||
-                            is_free(e, p, ir_arg(e->g, r, 1)));
-    if (half_free || (n->op != IR_FMUL && is_free(e, p, r)))
-        return distributed(e, p, r);
-    return fmt(e, "(%s * kLog2e)", expr(e, p, r));
+    const char *text = p == PLACE_SCORE && e->affine[r].affine
+                           ? affine(e, &e->affine[r], true)
+                           : inner_times_log2e(e, p, r);
+    if (at->uses[r] < 2)
+        return text;
+    return at->log2[r] = statement(e, p, r, "float", text);
 }
 
 /* --- members

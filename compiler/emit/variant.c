@@ -13,6 +13,9 @@
  * room up to 2^31 keeps q + 1 or kv - q + 1024 in 32 bits. */
 static const int64_t max_length = (int64_t)1 << 30;
 
+/* Operations in a chain; far beyond what compiles in reasonable time. */
+enum { MAX_DEPTH = 2000 };
+
 /* --- facts ---------------------------------------------------------------- */
 
 static struct interval operand(const struct emitter *e, ir_ref r)
@@ -130,7 +133,7 @@ static bool facts(struct emitter *e, const struct ir_roots *roots)
             e->range[r] = range_of(e, r);
         e->cost[r] = cost_of(e, r);
     }
-    if (e->config->check_bounds && !fault_facts(e))
+    if (!score_facts(e) || (e->config->check_bounds && !fault_facts(e)))
         return false;
     return !e->failed;
 }
@@ -144,10 +147,11 @@ static bool clear_places(struct emitter *e)
         strbuf_init(&at->body, e->arena);
         at->n_locals = at->n_members = 0;
         at->local = arena_alloc(e->arena, e->n_nodes * sizeof *at->local);
+        at->log2 = arena_alloc(e->arena, e->n_nodes * sizeof *at->log2);
         at->fault = arena_alloc(e->arena, e->n_nodes * sizeof *at->fault);
         if (!at->uses)
             at->uses = arena_alloc(e->arena, e->n_nodes * sizeof *at->uses);
-        if (!at->local || !at->fault || !at->uses)
+        if (!at->local || !at->fault || !at->log2 || !at->uses)
             return false;
     }
     return true;
@@ -158,15 +162,15 @@ static bool clear_places(struct emitter *e)
 
 /* Does the value grow with kv by a sum with a (positive, we hope) multiple of
  * a form in kv, as ALiBi's? */
-static bool grows_with_kv(const struct emitter *e, ir_ref r)
+static bool grows_with_kv(const struct emitter *e, ir_ref r, int depth)
 {
     const struct ir_node *n = ir_node(e->g, r);
     if (n->op == IR_I2F)
         return form_kv(e, ir_arg(e->g, r, 0)) > 0;
-    if (n->op != IR_FADD && n->op != IR_FMUL)
+    if (depth == 0 || (n->op != IR_FADD && n->op != IR_FMUL))
         return false;
-    return grows_with_kv(e, ir_arg(e->g, r, 0)) ||
-           grows_with_kv(e, ir_arg(e->g, r, 1));
+    return grows_with_kv(e, ir_arg(e->g, r, 0), depth - 1) ||
+           grows_with_kv(e, ir_arg(e->g, r, 1), depth - 1);
 }
 
 /* From the last KV tile to the first where the last ones matter most: below a
@@ -179,7 +183,7 @@ static bool is_reverse(const struct emitter *e, const struct ir_roots *roots,
         if (b->bound[k].kq > 0 && b->bound[k].kkv < 0)
             return true;
     return e->affine[roots->score].affine &&
-           grows_with_kv(e, e->affine[roots->score].beta);
+           grows_with_kv(e, e->affine[roots->score].beta, 4);
 }
 
 static bool is_costly_member(const struct emitter *e, const struct member *m)
@@ -341,11 +345,42 @@ static void write_places(struct emitter *e, const struct ir_roots *roots,
         e->failed |= e->at[p].body.failed;
 }
 
-/* The file's name without folders: text must not depend on where it lies. */
+/* The file's name without folders: text must not depend on where it lies. ""
+ * (no #line) for names that a directive cannot hold. */
 static const char *base_name(const char *file)
 {
-    const char *slash = strrchr(file, '/');
-    return slash ? slash + 1 : file;
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    for (const char *s = name; *s; s++)
+        if (*s == '"' || *s == '\\' || (unsigned char)*s < ' ')
+            return "";
+    return name;
+}
+
+/* The writers below recurse over operands. */
+static bool is_too_deep(struct emitter *e, const struct ir_roots *roots)
+{
+    ir_ref *order;
+    uint32_t n;
+    int *depth = arena_alloc(e->arena, e->g->n_nodes * sizeof *depth);
+    if (!depth || !ir_walk(e->g, roots, &order, &n)) {
+        diag_nomem(e->g->diag, "emit");
+        return true;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const struct ir_node *p = ir_node(e->g, order[k]);
+        for (uint32_t j = 0; j < p->n; j++) {
+            const int below = depth[ir_arg(e->g, order[k], j)] + 1;
+            if (below > depth[order[k]])
+                depth[order[k]] = below;
+        }
+        if (depth[order[k]] > MAX_DEPTH)
+            return !diag_set(e->g->diag, DIAG_UNSUPPORTED, "emit", e->g->file,
+                             (int)p->line,
+                             "a value is made by more than %d operations in a "
+                             "chain: too long for a kernel",
+                             MAX_DEPTH);
+    }
+    return false;
 }
 
 bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
@@ -355,6 +390,8 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
     struct plain_bounds bounds;
     e.file = base_name(g->file);
     e.var_b = ir_var(g, IR_VAR_B);
+    if (is_too_deep(&e, roots))
+        return false;
     if (!pass_bounds(g, roots->keep, &bounds) || !facts(&e, roots)) {
         diag_nomem(g->diag, "emit");
         return false;

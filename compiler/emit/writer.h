@@ -59,7 +59,8 @@ struct range {
 struct place_text {
     struct strbuf body; /* statements */
     const char **local; /* per node: name of its local variable, or NULL */
-    const char **fault; /* the same of its fault */
+    const char **fault; /* the same of its fault, */
+    const char **log2;  /* and of its value times log2(e) */
     uint32_t *uses;     /* per node: how often this place asks for it */
     int n_locals, n_members;
 };
@@ -73,6 +74,7 @@ struct emitter {
     struct range *range;         /* per int node, with real lengths */
     struct affine_score *affine; /* per node, of floats that read the score */
     int *cost;       /* per node: rough instructions that its own scope does */
+    bool *free_log2; /* per node: times log2(e) costs the cell nothing */
     bool *may_fault; /* per node: depends on a load; NULL: not checked */
     ir_ref var_b;
     uint32_t n_nodes;
@@ -137,6 +139,8 @@ const char *form_base(struct emitter *e, ir_ref r, bool saturate,
                       const char **type);
 
 /* --- score.c */
+/* After the other facts: fills free_log2. */
+bool score_facts(struct emitter *e);
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
 /* The cell's text of a float, where a tile factor folds into another one;
  * NULL if none does. */

@@ -227,6 +227,85 @@ START_TEST(explanations_name_scopes_forms_and_bounds)
 }
 END_TEST
 
+/* Text of the variant, or the error in *d. */
+static bool variant_of(const char *name, const char *text, struct arena *a,
+                       struct strbuf *out, struct diag *d)
+{
+    struct program *p = load(name, text);
+    diag_init(d);
+    p->graph->diag = d;
+    strbuf_init(out, a);
+    const bool ok = emit_variant(p->graph, &p->roots, &config, out);
+    program_free(p);
+    return ok;
+}
+
+static void check_sum(int terms, bool want)
+{
+    char text[512];
+    struct arena *a = arena_new(&alloc_libc);
+    struct strbuf out;
+    struct diag d;
+    snprintf(text, sizeof text,
+             "local facc = require 'facc'\nreturn facc.attention { "
+             "score_mod = function(s, b, h, q, kv)\nreturn s * "
+             "facc.sum(%d, function(k) return facc.sin(q * kv + k) end) end }",
+             terms);
+    ck_assert_int_eq(variant_of("deep.lua", text, a, &out, &d), want);
+    if (!want) {
+        ck_assert_int_eq(d.status, DIAG_UNSUPPORTED);
+        ck_assert_int_eq(d.line, 3);
+        ck_assert_ptr_nonnull(strstr(d.message, "more than 2000 operations"));
+    }
+    arena_free(a);
+}
+
+START_TEST(long_chains_are_refused_not_fatal)
+{
+    check_sum(1990, true);
+    check_sum(2010, false);
+}
+END_TEST
+
+/* Shared values are printed once: text does not double with each line. */
+START_TEST(shared_values_do_not_multiply)
+{
+    static const char *const mods[] = {
+        "score_mod = function(s, b, h, q, kv) local x = facc.tanh(s) for i = "
+        "1, 60 do x = x + x end return x end",
+        "score_mod = function(s, b, h, q, kv) local x = facc.sin(q * kv) for "
+        "i = 1, 60 do x = x + x * x end return s + x end",
+        "mask_mod = function(b, h, q, kv) local x = q * kv for i = 1, 60 do "
+        "x = (x + (x // 3)) % 1000 end return x > 7 end"};
+    for (size_t k = 0; k < sizeof mods / sizeof *mods; k++) {
+        char text[512];
+        struct arena *a = arena_new(&alloc_libc);
+        struct strbuf out;
+        struct diag d;
+        snprintf(text, sizeof text,
+                 "local facc = require 'facc' return facc.attention { %s }",
+                 mods[k]);
+        ck_assert(variant_of("shared.lua", text, a, &out, &d));
+        ck_assert_uint_lt(out.len, 40000);
+        arena_free(a);
+    }
+}
+END_TEST
+
+START_TEST(names_that_a_directive_cannot_hold_are_left_out)
+{
+    static const char *const names[] = {"a\"b.lua", "a\\b.lua", "a\nb"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct arena *a = arena_new(&alloc_libc);
+        struct strbuf out;
+        struct diag d;
+        ck_assert(variant_of(names[k], alibi, a, &out, &d));
+        ck_assert_ptr_null(strstr(strbuf_text(&out), "#line"));
+        arena_free(a);
+    }
+}
+END_TEST
+
 /* --- memory running out ------------------------------------------------- */
 
 struct limited {
@@ -347,6 +426,9 @@ int main(void)
     tcase_add_test(t, an_unknown_family_is_an_error);
     tcase_add_test(t, the_flat_form_has_every_header_once);
     tcase_add_test(t, explanations_name_scopes_forms_and_bounds);
+    tcase_add_test(t, long_chains_are_refused_not_fatal);
+    tcase_add_test(t, shared_values_do_not_multiply);
+    tcase_add_test(t, names_that_a_directive_cannot_hold_are_left_out);
     tcase_add_test(t, memory_may_run_out_anywhere);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
