@@ -2,6 +2,7 @@
  * message. Small files are made around one function; whole files stand
  * below. */
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1008,6 +1009,54 @@ START_TEST(damaged_files)
 }
 END_TEST
 
+/* --- threads ------------------------------------------------------ */
+
+enum { N_THREADS = 4, N_PROGRAMS = 40 };
+
+struct worker {
+    pthread_t thread;
+    char text[MODGEN_TEXT];
+    uint64_t hash[N_PROGRAMS]; /* of both roots; 0: failed */
+};
+
+static void *trace_programs(void *argument)
+{
+    struct worker *w = argument;
+    for (int i = 0; i < N_PROGRAMS; i++) {
+        int score_paths, mask_paths;
+        const char *warning;
+        struct ir_roots r;
+        struct diag d;
+        modgen((uint64_t)i + 500, w->text);
+        diag_init(&d);
+        struct arena *a = arena_new(&alloc_libc);
+        struct ir_graph *g = ir_graph_new(a, &d, "t.lua");
+        if (frontend_load(g, &alloc_libc, "t.lua", w->text, strlen(w->text),
+                          NULL, &r, &score_paths, &mask_paths, &warning))
+            w->hash[i] =
+                ir_node(g, r.score)->hash * 31 + ir_node(g, r.keep)->hash;
+        arena_free(a);
+    }
+    return NULL;
+}
+
+/* Loads share nothing; and structural hashes do not depend on the state. */
+START_TEST(threads)
+{
+    static struct worker w[N_THREADS];
+    for (int k = 0; k < N_THREADS; k++)
+        ck_assert_int_eq(
+            pthread_create(&w[k].thread, NULL, trace_programs, &w[k]), 0);
+    for (int k = 0; k < N_THREADS; k++)
+        pthread_join(w[k].thread, NULL);
+    for (int k = 0; k < N_THREADS; k++)
+        for (int i = 0; i < N_PROGRAMS; i++) {
+            ck_assert(w[k].hash[i] != 0);
+            ck_assert(w[k].hash[i] == w[0].hash[i]);
+        }
+}
+END_TEST
+
 /* --- the list of known mods --------------------------------------- */
 
 START_TEST(conformance)
@@ -1065,6 +1114,7 @@ int main(void)
     tcase_add_test(c, no_bytecode);
     tcase_add_test(c, nth_allocation_fails);
     tcase_add_test(c, damaged_files);
+    tcase_add_test(c, threads);
     tcase_add_test(c, conformance);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
