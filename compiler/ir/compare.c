@@ -40,6 +40,26 @@ static ir_ref difference(struct ir_graph *g, enum ir_op op, ir_ref a, ir_ref b,
     return r;
 }
 
+/* a < b or a <= b of ints. Disjoint ranges decide before the difference of
+ * far-away numbers could leave 64 bits. */
+static ir_ref int_less(struct ir_graph *g, ir_ref a, ir_ref b, bool strict)
+{
+    const struct ir_node *x = ir_node(g, a), *y = ir_node(g, b);
+    if (x->hi < y->lo || (!strict && x->hi == y->lo))
+        return ir_const_b(g, true);
+    if (x->lo > y->hi || (strict && x->lo == y->hi))
+        return ir_const_b(g, false);
+    return difference(g, IR_GE0, a, b, strict ? -1 : 0);
+}
+
+static ir_ref int_equal(struct ir_graph *g, ir_ref a, ir_ref b)
+{
+    const struct ir_node *x = ir_node(g, a), *y = ir_node(g, b);
+    if (x->hi < y->lo || x->lo > y->hi)
+        return ir_const_b(g, false);
+    return difference(g, IR_EQ0, a, b, 0);
+}
+
 /* a <= v or a >= v for a whole v that may lie outside int64_t; strict: a < v
  * or a > v. */
 static ir_ref int_bound(struct ir_graph *g, ir_ref a, double v, bool upper,
@@ -51,14 +71,10 @@ static ir_ref int_bound(struct ir_graph *g, ir_ref a, double v, bool upper,
         return ir_const_b(g, upper);
     if (v < -0x1p63)
         return ir_const_b(g, !upper);
-    int64_t w = (int64_t)v;
-    if (w > ir_node(g, a)->hi) /* folds before a difference could overflow */
-        return ir_const_b(g, upper);
-    if (w < ir_node(g, a)->lo)
-        return ir_const_b(g, !upper);
-    ir_ref c = ir_const_i(g, w);
-    return upper ? difference(g, IR_GE0, a, c, strict ? -1 : 0)
-                 : difference(g, IR_GE0, c, a, strict ? -1 : 0);
+    ir_ref c = ir_const_i(g, (int64_t)v);
+    if (c == IR_NONE)
+        return IR_NONE;
+    return upper ? int_less(g, a, c, strict) : int_less(g, c, a, strict);
 }
 
 /* Float comparison: folded where the operands decide it. */
@@ -95,7 +111,7 @@ ir_ref ir_lt(struct ir_graph *g, ir_ref a, ir_ref b)
     if (!numbers(g, a, b))
         return IR_NONE;
     if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
-        return difference(g, IR_GE0, a, b, -1);
+        return int_less(g, a, b, true);
     if (is_int_and_constant(g, a, b))
         return int_bound(g, a, ceil(ir_node(g, b)->f), true, true);
     if (is_int_and_constant(g, b, a))
@@ -108,7 +124,7 @@ ir_ref ir_le(struct ir_graph *g, ir_ref a, ir_ref b)
     if (!numbers(g, a, b))
         return IR_NONE;
     if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
-        return difference(g, IR_GE0, a, b, 0);
+        return int_less(g, a, b, false);
     if (is_int_and_constant(g, a, b))
         return int_bound(g, a, floor(ir_node(g, b)->f), true, false);
     if (is_int_and_constant(g, b, a))
@@ -125,7 +141,7 @@ ir_ref ir_eq(struct ir_graph *g, ir_ref a, ir_ref b)
     if (!numbers(g, a, b))
         return IR_NONE;
     if (type_of(g, a) == IR_INT && type_of(g, b) == IR_INT)
-        return difference(g, IR_EQ0, a, b, 0);
+        return int_equal(g, a, b);
     if (is_int_and_constant(g, b, a))
         return ir_eq(g, b, a);
     if (is_int_and_constant(g, a, b)) {

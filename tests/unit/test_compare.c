@@ -96,6 +96,30 @@ START_TEST(large_constants_do_not_overflow)
 }
 END_TEST
 
+START_TEST(ranges_decide_before_a_difference_overflows)
+{
+    OPEN;
+    ir_ref least = num(f, INT64_MIN), most = num(f, INT64_MAX);
+    ck_same(f, gt(f, q, least), yes(f));
+    ck_same(f, ge(f, q, least), yes(f));
+    ck_same(f, lt(f, q, least), no(f));
+    ck_same(f, le(f, q, least), no(f));
+    ck_same(f, eq(f, q, least), no(f));
+    ck_same(f, lt(f, load1(f, T_INT, q), most), yes(f));
+    ck_same(f, gt(f, load1(f, T_INT, q), most), no(f));
+    ck_same(f, eq(f, most, load1(f, T_INT, q)), no(f));
+    ck_same(f, lt(f, least, most), yes(f));
+    ck_same(f, lt(f, most, least), no(f));
+    ck_same(f, eq(f, least, most), no(f));
+    /* at the edge of a range only the strict or the other one is decided */
+    ck_same(f, le(f, num(f, 0), q), yes(f));
+    ck_same(f, lt(f, q, num(f, 0)), no(f));
+    ck_assert(ir_is(f->g, lt(f, num(f, 0), q), IR_GE0));
+    ck_assert(ir_is(f->g, le(f, q, num(f, 0)), IR_GE0));
+    CLOSE;
+}
+END_TEST
+
 START_TEST(booleans)
 {
     OPEN;
@@ -139,6 +163,7 @@ int main(void)
                                   int_against_float_constant_is_exact,
                                   floats_keep_nan,
                                   large_constants_do_not_overflow,
+                                  ranges_decide_before_a_difference_overflows,
                                   booleans,
                                   a_boolean_is_no_number,
                                   every_allocation_may_fail};
