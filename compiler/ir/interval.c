@@ -149,6 +149,21 @@ static struct interval from_bits(struct known_bits k)
     return ints((int64_t)lo, (int64_t)hi);
 }
 
+/* Bits of numbers in [-2^k, 2^k) make such a number again, whatever their
+ * signs. */
+static struct interval within_width(struct interval r, const struct interval *x)
+{
+    uint64_t mask = 0;
+    for (int j = 0; j < 2; j++) {
+        mask |= (uint64_t)(x[j].i.lo < 0 ? ~x[j].i.lo : x[j].i.lo);
+        mask |= (uint64_t)(x[j].i.hi < 0 ? ~x[j].i.hi : x[j].i.hi);
+    }
+    for (int s = 1; s < 64; s *= 2)
+        mask |= mask >> s;
+    int64_t most = (int64_t)mask; /* 2^k - 1, k <= 63 */
+    return ints(max_i(r.i.lo, -most - 1), min_i(r.i.hi, most));
+}
+
 static struct interval iv_iand(const struct interval *x)
 {
     struct known_bits a = known_bits(&x[0]), b = known_bits(&x[1]);
@@ -160,7 +175,7 @@ static struct interval iv_iand(const struct interval *x)
             r.i.hi = min_i(r.i.hi, x[j].i.hi);
         }
     }
-    return r;
+    return within_width(r, x);
 }
 
 static struct interval iv_ior(const struct interval *x)
@@ -176,7 +191,7 @@ static struct interval iv_ior(const struct interval *x)
             r.i.hi = min_i(r.i.hi, -1);
         }
     }
-    return r;
+    return within_width(r, x);
 }
 
 static struct interval iv_ixor(const struct interval *x)
@@ -184,7 +199,7 @@ static struct interval iv_ixor(const struct interval *x)
     struct known_bits a = known_bits(&x[0]), b = known_bits(&x[1]);
     struct known_bits k = {(a.ones & b.zeros) | (a.zeros & b.ones),
                            (a.ones & b.ones) | (a.zeros & b.zeros)};
-    return from_bits(k);
+    return within_width(from_bits(k), x);
 }
 
 /* x << [a, b] with 0 <= a: a multiplication while nothing is shifted out. */

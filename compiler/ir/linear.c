@@ -240,6 +240,30 @@ static ir_ref ge0_with(struct ir_graph *g, const struct ir_linear *l,
     return r;
 }
 
+/* Whether the form stays within 64 bits with `by` (or -by) for term j. A min or
+ * max may be what keeps a form there: max(x, -2^62) with any x. */
+static bool stays_narrow(struct ir_graph *g, const struct ir_linear *l,
+                         uint32_t j, ir_ref by, bool negate)
+{
+    struct scratch_mark mark = scratch_mark(g);
+    struct interval *x = scratch_alloc(g, l->n * sizeof *x);
+    if (!x)
+        return false;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct ir_node *p = ir_node(g, i == j ? by : l->term[i]);
+        x[i] = (struct interval){.type = IR_INT, .i = {p->lo, p->hi}};
+    }
+    bool wide = negate && x[j].i.lo == INT64_MIN;
+    if (negate && !wide) {
+        x[j].i.lo = -ir_node(g, by)->hi;
+        x[j].i.hi = -ir_node(g, by)->lo;
+    }
+    if (!wide)
+        interval_linear(l->c, l->n, l->k, x, &wide);
+    scratch_release(g, mark);
+    return !wide;
+}
+
 /* |x|, min and max over both q and kv become plain inequalities: they have
  * exact verdicts. max(x, y) + r >= 0 is x + r >= 0 or y + r >= 0, and so on. */
 static bool split(struct ir_graph *g, const struct ir_linear *l, int *budget,
@@ -251,9 +275,15 @@ static bool split(struct ir_graph *g, const struct ir_linear *l, int *budget,
         bool is_abs = p->op == IR_IABS, is_min = p->op == IR_IMIN;
         if ((!is_abs && !is_min && p->op != IR_IMAX) || !over_both_indices(p))
             continue;
-        --*budget;
         bool any = is_min ? l->k[j] < 0 : l->k[j] > 0;
         ir_ref x = ir_arg(g, t, 0), y = is_abs ? x : ir_arg(g, t, 1);
+        if (!stays_narrow(g, l, j, x, false) ||
+            !stays_narrow(g, l, j, y, is_abs)) {
+            if (g->failed)
+                break;
+            continue;
+        }
+        --*budget;
         ir_ref a = ge0_with(g, l, j, x, false, budget);
         ir_ref b = ge0_with(g, l, j, y, is_abs, budget);
         if (g->failed)

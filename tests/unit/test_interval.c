@@ -242,7 +242,11 @@ START_TEST(int_rules_are_tight)
     check_int(IR_IMOD, n, ints(-8, -8), -7, 0);
     check_int(IR_IAND, ints(0x120, 0x12f), ints(0xf0, 0xf0), 0x20, 0x20);
     check_int(IR_IAND, ints(-5, 7), ints(0, 31), 0, 31);
+    check_int(IR_IAND, ints(-5, 7), ints(-3, 2), -8, 7);
     check_int(IR_IOR, ints(0, 3), ints(8, 8), 8, 11);
+    check_int(IR_IOR, ints(0, 9), ints(-9, 3), -16, 15);
+    check_int(IR_IXOR, ints(-8, 7), ints(0, 1), -8, 7);
+    check_int(IR_IXOR, ints(INT64_MIN, 3), ints(0, 1), INT64_MIN, INT64_MAX);
     check_int(IR_IXOR, ints(4, 7), ints(4, 7), 0, 3);
     check_int(IR_IXOR, ints(0, 9), ints(-1, -1), -16, -1);
     check_int(IR_ISHL, ints(-3, 5), ints(1, 4), -48, 80);

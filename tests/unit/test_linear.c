@@ -240,6 +240,23 @@ START_TEST(magnitudes_split_over_both_indices)
 }
 END_TEST
 
+/* A limit that keeps a form within 64 bits stays where it is. */
+START_TEST(limits_are_not_split)
+{
+    struct fixture f;
+    const int64_t far = (int64_t)1 << 62;
+    open(&f);
+    struct ir_graph *g = f.g;
+    ir_ref shift[2] = {f.q, f.kv};
+    ir_ref x = ir_build(g, IR_ISHL, shift);
+    ck_assert_int_eq(ir_node(g, x)->lo, INT64_MIN);
+    ir_ref y = ir_max(g, ir_min(g, x, num(&f, far)), num(&f, -far));
+    ck_assert_int_eq(ir_node(g, lt(&f, y, num(&f, 5)))->op, IR_GE0);
+    ck_assert_int_eq(ir_node(g, gt(&f, y, num(&f, 5)))->op, IR_GE0);
+    fixture_close(&f);
+}
+END_TEST
+
 /* A sum of many |..| is not 2^n inequalities. */
 START_TEST(splitting_is_bounded)
 {
@@ -328,6 +345,7 @@ int main(void)
         long_values_compare,
         leaving_64_bits_is_an_error,
         magnitudes_split_over_both_indices,
+        limits_are_not_split,
         splitting_is_bounded,
         min_and_max_equal_to_an_operand,
         predicates_mean_what_they_say,
