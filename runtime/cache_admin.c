@@ -78,7 +78,9 @@ static bool list_keys(const char *dir, struct names *keys, struct diag *d)
     return ok || diag_nomem(d, "cache");
 }
 
-static bool describe(const char *dir, const char *key, struct cache_listing *e)
+/* ENTRY_ABSENT: another process removed it meanwhile. */
+static enum entry_state describe(const char *dir, const char *key,
+                                 struct cache_listing *e)
 {
     struct cache_item item;
     char why[256];
@@ -86,12 +88,12 @@ static bool describe(const char *dir, const char *key, struct cache_listing *e)
     memset(e, 0, sizeof *e);
     e->key = key;
     if (!entry_stat(dir, key, &e->bytes, &e->last_used))
-        return false;
+        return ENTRY_ABSENT;
     enum entry_state state = entry_read(dir, key, NULL, 0, false, &item, why);
     e->valid = state == ENTRY_OK;
     e->meta = item.meta;
     free(item.cubin);
-    return state != ENTRY_NOMEM; /* it may well be valid */
+    return state;
 }
 
 bool cache_each(const struct cache *c, int i,
@@ -104,10 +106,11 @@ bool cache_each(const struct cache *c, int i,
         struct cache_listing e;
         char *path = NULL;
         const char *key = keys.name[k];
-        if (!describe(c->dirs[i], key, &e))
+        enum entry_state state = describe(c->dirs[i], key, &e);
+        if (state == ENTRY_ABSENT)
             continue;
-        if (asprintf(&path, "%s/%s/%.2s/%s", c->dirs[i], CACHE_SCHEMA, key,
-                     key) < 0) {
+        if (state == ENTRY_NOMEM || asprintf(&path, "%s/%s/%.2s/%s", c->dirs[i],
+                                             CACHE_SCHEMA, key, key) < 0) {
             ok = diag_nomem(d, "cache");
             break;
         }

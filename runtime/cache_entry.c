@@ -334,13 +334,18 @@ static enum entry_state verify_file(int dir, const char *name, const char *want,
 }
 
 /* text NULL: the unit must be the one that the key was made of. */
-static bool same_unit(const struct file *unit, const char *key,
-                      const char *text, size_t size)
+static enum entry_state same_unit(const struct file *unit, const char *key,
+                                  const char *text, size_t size)
 {
     char hex[33];
+    bool same;
+    if (!text && !digest(unit->data, unit->size, hex))
+        return ENTRY_NOMEM;
     if (text)
-        return unit->size == size && memcmp(unit->data, text, size) == 0;
-    return digest(unit->data, unit->size, hex) && strcmp(hex, key) == 0;
+        same = unit->size == size && memcmp(unit->data, text, size) == 0;
+    else
+        same = strcmp(hex, key) == 0;
+    return same ? ENTRY_OK : ENTRY_OTHER;
 }
 
 static enum entry_state read_in(int dir, const char *key, const char *text,
@@ -356,8 +361,8 @@ static enum entry_state read_in(int dir, const char *key, const char *text,
     }
     if (s == ENTRY_OK)
         s = verify_file(dir, unit_name, e.unit, e.unit_size, &unit, why);
-    if (s == ENTRY_OK && !same_unit(&unit, key, text, size))
-        s = ENTRY_OTHER;
+    if (s == ENTRY_OK)
+        s = same_unit(&unit, key, text, size);
     if (s == ENTRY_OK)
         s = verify_file(dir, cubin_name, e.cubin, e.cubin_size, &cubin, why);
     free(meta.data);

@@ -1,7 +1,7 @@
 /* Preloaded by out_of_memory.sh: the FAIL_NTH-th allocation of the process,
- * and every one after it, returns NULL. With FAIL_COUNT the number of
- * allocations is written to standard error at exit. The C library's own
- * start-up does not come here. */
+ * and every one after it unless FAIL_ONCE is set, returns NULL. With FAIL_COUNT
+ * the number of allocations is written to standard error at exit. The C
+ * library's own start-up does not come here. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@ void *calloc(size_t n, size_t size);
 void *realloc(void *p, size_t n);
 
 static atomic_long count, limit = -1;
+static atomic_int once;
 
 static void report(void)
 {
@@ -27,12 +28,13 @@ static int fails(void)
     if (nth < 0) {
         const char *s = getenv("FAIL_NTH");
         nth = s ? atol(s) : 0;
+        atomic_store(&once, getenv("FAIL_ONCE") != NULL);
         atomic_store(&limit, nth);
         if (getenv("FAIL_COUNT"))
             atexit(report);
     }
     long n = atomic_fetch_add(&count, 1) + 1;
-    if (nth <= 0 || n < nth)
+    if (nth <= 0 || n < nth || (n > nth && atomic_load(&once)))
         return 0;
     errno = ENOMEM; /* the C library asserts it */
     return 1;
