@@ -166,6 +166,14 @@ static void variant_dtype(struct call *c)
 {
     c->variant.dtype = FACC_E4M3;
 }
+static void variant_old(struct call *c)
+{
+    c->variant.arch = 75;
+}
+static void variant_unknown(struct call *c)
+{
+    c->variant.arch = 88;
+}
 static void too_many_tiles(struct call *c)
 {
     c->args.q.shape[0] = c->args.k.shape[0] = c->args.v.shape[0] = 1 << 30;
@@ -228,6 +236,8 @@ static const struct refusal refusals[] = {
     {variant_size, FACC_ERR_ARGUMENT, "facc_variant.struct_size is 3"},
     {variant_dim, FACC_ERR_UNSUPPORTED, "head_dim is 60"},
     {variant_dtype, FACC_ERR_UNSUPPORTED, "dtype e4m3"},
+    {variant_old, FACC_ERR_UNSUPPORTED, "no kernels for sm_75"},
+    {variant_unknown, FACC_ERR_UNSUPPORTED, "no kernels for sm_88"},
     {too_many_tiles, FACC_ERR_UNSUPPORTED, "too large for one launch"}};
 enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
 
@@ -265,6 +275,12 @@ START_TEST(accepted)
     ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
     c.args.k.shape[2] = c.args.v.shape[2] = c.captured[1].shape[1] = 0;
     c.args.k.data = c.args.v.data = c.captured[1].data = NULL;
+    /* NumPy's strides of an empty array are all 0 */
+    memset(c.args.k.stride, 0, sizeof c.args.k.stride);
+    memset(c.args.v.stride, 0, sizeof c.args.v.stride);
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.q.shape[2] = c.args.o.shape[2] = c.args.lse.shape[2] = 0;
+    memset(c.args.o.stride, 0, sizeof c.args.o.stride);
     ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
     ck_assert_int_eq(
         facc_kernel_check(c.ctx, c.program, &c.variant, NULL, &err), FACC_OK);
