@@ -32,6 +32,7 @@ static const char *shape_text(const facc_tensor *t, char *buf, size_t size)
 
 /* ---- one tensor ------------------------------------------------------- */
 
+/* Without elements, strides say nothing (NumPy sets them to 0). */
 static bool empty(const facc_tensor *t)
 {
     for (int i = 0; i < t->rank; i++)
@@ -86,7 +87,7 @@ static bool tensor_whole(const struct check *c, const char *name,
 static bool writable_strides(const struct check *c, const char *name,
                              const facc_tensor *t)
 {
-    for (int i = 0; i < t->rank; i++)
+    for (int i = 0; i < t->rank && !empty(t); i++)
         if (t->stride[i] == 0 && t->shape[i] > 1)
             return FAIL(c, FACC_ERR_ARGUMENT,
                         "%s: stride %d is 0 (a broadcast): an output needs "
@@ -98,7 +99,7 @@ static bool writable_strides(const struct check *c, const char *name,
 static bool contiguous_rows(const struct check *c, const char *name,
                             const facc_tensor *t)
 {
-    if (!c->rules->gpu || t->stride[3] == 1 || t->shape[3] <= 1)
+    if (!c->rules->gpu || t->stride[3] == 1 || t->shape[3] <= 1 || empty(t))
         return true;
     return FAIL(c, FACC_ERR_ARGUMENT,
                 "%s: the last dimension has stride %lld, must be 1: make it "
@@ -183,6 +184,20 @@ static bool tensors_whole(const struct check *c, const facc_args *a)
            (!a->lse.data || tensor_whole(c, "lse", &a->lse, 3, "[B, H, Sq]"));
 }
 
+/* Generated code adds a tile's width and small constants to positions in 32
+ * bits. */
+static bool positions_fit(const struct check *c, const struct args_sizes *z)
+{
+    const int size[4] = {z->B, z->H, z->Sq, z->Skv};
+    static const char *const name[4] = {"B", "H", "Sq", "Skv"};
+    for (int i = 0; i < 4; i++)
+        if (size[i] > 1 << 30)
+            return FAIL(c, FACC_ERR_UNSUPPORTED,
+                        "%s is %d; sizes and lengths go up to 2^30", name[i],
+                        size[i]);
+    return true;
+}
+
 static bool heads_fit(const struct check *c, int H, int Hkv)
 {
     if (H == 0 || (Hkv > 0 && H % Hkv == 0))
@@ -227,7 +242,8 @@ static bool shapes_fit(const struct check *c, const facc_args *a,
            shape_is(c, "v", &a->v, v, "[B, Hkv, Skv, Dv]") &&
            shape_is(c, "o", &a->o, o, "[B, H, Sq, Dv]") &&
            (!a->lse.data || shape_is(c, "lse", &a->lse, o, "[B, H, Sq]")) &&
-           heads_fit(c, z->H, z->Hkv) && head_dims_fit(c, z);
+           heads_fit(c, z->H, z->Hkv) && positions_fit(c, z) &&
+           head_dims_fit(c, z);
 }
 
 static bool strides_fit(const struct check *c, const facc_args *a)

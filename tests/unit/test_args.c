@@ -181,6 +181,12 @@ static void too_many_tiles(struct call *c)
     c->args.lse.data = NULL;
 }
 
+static void too_long(struct call *c)
+{
+    c->args.k.shape[2] = c->args.v.shape[2] = (1 << 30) + 1;
+    c->args.k.stride[2] = c->args.v.stride[2] = 0;
+}
+
 struct refusal {
     void (*change)(struct call *c);
     facc_status status;
@@ -233,6 +239,7 @@ static const struct refusal refusals[] = {
      "\"doc\": shape is [2, 100], expected [2, 70] ([B, kv])"},
     {window_big, FACC_ERR_ARGUMENT, "param \"window\" is declared as i32"},
     {no_size, FACC_ERR_ARGUMENT, "facc_args.struct_size is 0"},
+    {too_long, FACC_ERR_UNSUPPORTED, "Skv is 1073741825"},
     {variant_size, FACC_ERR_ARGUMENT, "facc_variant.struct_size is 3"},
     {variant_dim, FACC_ERR_UNSUPPORTED, "head_dim is 60"},
     {variant_dtype, FACC_ERR_UNSUPPORTED, "dtype e4m3"},
