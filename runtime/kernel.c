@@ -14,16 +14,30 @@ static const char stage_name[] = "kernel";
 
 /* ---- variant to configuration ------------------------------------------ */
 
+static const int known_archs[] = {80, 86, 89, 90, 100, 120};
+enum { N_ARCHS = sizeof known_archs / sizeof known_archs[0] };
+
 /* Code for sm_XY runs on sm_XZ with Z >= Y: the best architecture that facc
  * compiles for. 0: none. */
 static int arch_for_device(int device_arch)
 {
-    static const int known[] = {80, 86, 89, 90, 100, 120};
     int best = 0;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i] / 10 == device_arch / 10 && known[i] <= device_arch)
-            best = known[i];
+    for (int i = 0; i < N_ARCHS; i++)
+        if (known_archs[i] / 10 == device_arch / 10 &&
+            known_archs[i] <= device_arch)
+            best = known_archs[i];
     return best;
+}
+
+static bool known_arch(int arch, struct diag *d)
+{
+    for (int i = 0; i < N_ARCHS; i++)
+        if (known_archs[i] == arch)
+            return true;
+    return diag_set(d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
+                    "there are no kernels for sm_%d: facc compiles for sm_80, "
+                    "86, 89, 90, 100 and 120; the CPU path runs anywhere",
+                    arch);
 }
 
 static bool resolve_arch(facc_ctx *ctx, const facc_variant *v, int *arch,
@@ -32,7 +46,7 @@ static bool resolve_arch(facc_ctx *ctx, const facc_variant *v, int *arch,
     int have;
     *arch = v->arch;
     if (v->arch != 0)
-        return true;
+        return known_arch(v->arch, d);
     struct driver *drv = ctx_driver(ctx, d);
     if (!drv || !driver_arch(drv, v->device, &have, d))
         return false;

@@ -21,7 +21,7 @@ struct facc_kernel {
     size_t args_size;       /* bytes, rounded up to KERNEL_ARGS_ALIGN */
     char source[16];        /* where this handle's code came from */
     double compile_seconds; /* 0 unless compiled for this handle */
-    /* Checked debug builds: four ints per device, see bounds.c; 0: none. */
+    /* Checked debug builds: four ints per device, see launch.c; 0: none. */
     _Atomic(cu_ptr) report[DRIVER_MAX_DEVICES];
 };
 
