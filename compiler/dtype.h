@@ -21,8 +21,8 @@ enum dtype {
     DTYPE_F64 = 12   /* outputs of the oracle only */
 };
 
-size_t dtype_size(enum dtype t);        /* bytes; 0 for an unknown value */
-const char *dtype_name(enum dtype t);   /* "f32" … ; "?" when unknown */
+size_t dtype_size(enum dtype t);      /* bytes; 0 for an unknown value */
+const char *dtype_name(enum dtype t); /* "f32" … ; "?" when unknown */
 /* "f32" "f16" "bf16" "f8" (e4m3) "e4m3" "e5m2" "i8" "u8" "i16" "i32" "i64"
  * "bool" "f64"; false when unknown. */
 bool dtype_parse(const char *name, enum dtype *out);

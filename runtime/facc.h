@@ -11,10 +11,20 @@
  * *err, if not NULL, tells what was wrong and where. Strings handed out are
  * the caller's, to be freed with facc_string_free, unless said otherwise.
  * Every struct that the caller fills begins with struct_size and has an
- * ..._INIT; unset fields are zero and mean the default. A facc_ctx, a
- * facc_program and a facc_kernel may be used by several threads at once;
- * freeing one needs all users gone. In a child after fork, calls that need
- * the GPU return FACC_ERR_FORKED. */
+ * ..._INIT; unset fields are zero and mean the default. Pointers must not be
+ * NULL unless said; what is handed in is borrowed for the call only.
+ *
+ * Threads and lifetimes. Any thread may call anything at any time: a
+ * facc_ctx, a facc_program and a facc_kernel may be used by several threads
+ * at once. A facc_timer is for one thread at a time. Freeing something needs
+ * all its users gone; a context goes last, after its programs, kernels and
+ * timers. In a child after fork, calls that need the GPU return
+ * FACC_ERR_FORKED.
+ *
+ * Statuses. Comments name those that a call is made for; besides, any may
+ * return FACC_ERR_ARGUMENT (a wrong argument), FACC_ERR_MEMORY and
+ * FACC_ERR_INTERNAL, and those that need the GPU FACC_ERR_NO_DRIVER,
+ * FACC_ERR_FORKED and FACC_ERR_CUDA. */
 #ifndef FACC_H
 #define FACC_H
 
@@ -38,9 +48,15 @@ extern "C" {
 
 /* A struct with its size set and all else zero. */
 #ifdef __cplusplus
-#define FACC_STRUCT_INIT(type) {sizeof(type)}
+#define FACC_STRUCT_INIT(type)                                                 \
+    {                                                                          \
+        sizeof(type)                                                           \
+    }
 #else
-#define FACC_STRUCT_INIT(type) {.struct_size = sizeof(type)}
+#define FACC_STRUCT_INIT(type)                                                 \
+    {                                                                          \
+        .struct_size = sizeof(type)                                            \
+    }
 #endif
 
 /* "0.1.0"; static. */
@@ -51,20 +67,20 @@ FACC_API const char *facc_version(void);
 typedef int32_t facc_status;
 enum {
     FACC_OK = 0,
-    FACC_ERR_ARGUMENT = -1,     /* the call or its tensors do not fit */
-    FACC_ERR_SCRIPT = -2,       /* the user's Lua: syntax, run time, tracing */
-    FACC_ERR_UNSUPPORTED = -3,  /* valid, but nothing here can run it */
-    FACC_ERR_MEMORY = -4,       /* host or device memory is out */
-    FACC_ERR_IO = -5,           /* a file could not be read or written */
-    FACC_ERR_NO_DRIVER = -6,    /* no libcuda or no device */
-    FACC_ERR_NO_NVRTC = -7,     /* no NVRTC, or too old */
-    FACC_ERR_COMPILE = -8,      /* NVRTC refused the unit: see err->log */
-    FACC_ERR_CUDA = -9,         /* a driver call failed */
+    FACC_ERR_ARGUMENT = -1,      /* the call or its tensors do not fit */
+    FACC_ERR_SCRIPT = -2,        /* the user's Lua: syntax, run time, tracing */
+    FACC_ERR_UNSUPPORTED = -3,   /* valid, but nothing here can run it */
+    FACC_ERR_MEMORY = -4,        /* host or device memory is out */
+    FACC_ERR_IO = -5,            /* a file could not be read or written */
+    FACC_ERR_NO_DRIVER = -6,     /* no libcuda or no device */
+    FACC_ERR_NO_NVRTC = -7,      /* no NVRTC, or too old */
+    FACC_ERR_COMPILE = -8,       /* NVRTC refused the unit: see err->log */
+    FACC_ERR_CUDA = -9,          /* a driver call failed */
     FACC_ERR_NOT_PREPARED = -10, /* launch on a device it is not loaded on */
-    FACC_ERR_BOUNDS = -11,      /* the mod read outside a captured tensor */
-    FACC_ERR_NO_JIT = -12,      /* a compile was needed and is forbidden */
-    FACC_ERR_FORKED = -13,      /* GPU call in a forked child */
-    FACC_ERR_INTERNAL = -14     /* a defect of facc: please report */
+    FACC_ERR_BOUNDS = -11,       /* the mod read outside a captured tensor */
+    FACC_ERR_NO_JIT = -12,       /* a compile was needed and is forbidden */
+    FACC_ERR_FORKED = -13,       /* GPU call in a forked child */
+    FACC_ERR_INTERNAL = -14      /* a defect of facc: please report */
 };
 /* "FACC_ERR_SCRIPT" …; static; "FACC_ERR_?" for unknown values. */
 FACC_API const char *facc_status_name(facc_status s);
@@ -128,8 +144,8 @@ typedef struct facc_options {
      * only. NULL: $FACC_CACHE_DIR, else $XDG_CACHE_HOME/facc, else
      * $HOME/.cache/facc, else memory only. */
     const char *cache_dirs;
-    int32_t cache_mode; /* 0 $FACC_CACHE or rw, 1 rw, 2 ro, 3 off */
-    int32_t no_jit;     /* nonzero (or $FACC_NO_JIT=1): never compile */
+    int32_t cache_mode;       /* 0 $FACC_CACHE or rw, 1 rw, 2 ro, 3 off */
+    int32_t no_jit;           /* nonzero (or $FACC_NO_JIT=1): never compile */
     const char *nvrtc_path;   /* NULL: $FACC_NVRTC, then the usual places */
     const char *template_dir; /* NULL: the embedded templates */
     int32_t cpu_threads;      /* 0: all that the process may use */
@@ -138,28 +154,31 @@ typedef struct facc_options {
     void (*on_compile)(void *user, const facc_compile_event *event);
     /* Warnings, one line each. NULL: stderr unless $FACC_LOG=off. */
     void (*on_warning)(void *user, const char *message);
-    void *user;
+    void *user; /* of both callbacks; lives as long as the context */
 } facc_options;
 #define FACC_OPTIONS_INIT FACC_STRUCT_INIT(facc_options)
 
 /* Reads the environment once; opens neither driver nor NVRTC yet. options
- * may be NULL. */
+ * may be NULL. A cache directory that cannot be used is a warning, no
+ * error. *out is the caller's until facc_ctx_free. */
 FACC_API facc_status facc_ctx_create(facc_ctx **out,
                                      const facc_options *options,
                                      facc_error *err);
-FACC_API void facc_ctx_free(facc_ctx *ctx); /* NULL is fine */
+/* Unloads the kernels and ends the threads of the CPU path. NULL is fine. */
+FACC_API void facc_ctx_free(facc_ctx *ctx);
 FACC_API void facc_string_free(char *text); /* NULL is fine */
 
 /* ---- programs -------------------------------------------------------- */
 
 typedef struct facc_program facc_program;
 
-/* Traces the mods of a Lua file (or of text called `name` in messages).
- * FACC_ERR_IO, FACC_ERR_SCRIPT, FACC_ERR_MEMORY. */
+/* Traces the mods of a Lua file (or of `size` bytes of text, called `name` in
+ * messages; both are copied). FACC_ERR_IO, FACC_ERR_SCRIPT. *out is the
+ * caller's until facc_program_free. */
 FACC_API facc_status facc_program_load_file(facc_program **out, facc_ctx *ctx,
                                             const char *path, facc_error *err);
-FACC_API facc_status facc_program_load_string(facc_program **out,
-                                              facc_ctx *ctx, const char *name,
+FACC_API facc_status facc_program_load_string(facc_program **out, facc_ctx *ctx,
+                                              const char *name,
                                               const char *text, size_t size,
                                               facc_error *err);
 /* One-line expressions over score, b, h, q, kv and the declared names. score
@@ -173,6 +192,7 @@ typedef struct facc_declaration {
     int64_t shape[FACC_MAX_DIMS];
     const char *dim_names[FACC_MAX_DIMS];
 } facc_declaration;
+/* As load_string; everything is copied. FACC_ERR_SCRIPT. */
 FACC_API facc_status facc_program_load_expressions(
     facc_program **out, facc_ctx *ctx, const char *score, const char *mask,
     const facc_declaration *declarations, size_t n_declarations,
@@ -188,13 +208,15 @@ typedef struct facc_declared {
     int64_t shape[FACC_MAX_DIMS];         /* -1 where dim_names is set */
     const char *dim_names[FACC_MAX_DIMS]; /* "H" …, NULL for integers */
 } facc_declared;
+/* 0 when p is NULL. */
 FACC_API int32_t facc_program_tensor_count(const facc_program *p);
 FACC_API int32_t facc_program_param_count(const facc_program *p);
+/* FACC_ERR_ARGUMENT: no such index. *out is a plain copy. */
 FACC_API facc_status facc_program_tensor(const facc_program *p, int32_t index,
                                          facc_declared *out);
 FACC_API facc_status facc_program_param(const facc_program *p, int32_t index,
                                         facc_declared *out);
-/* A lint warning from tracing, or "". */
+/* A lint warning from tracing, or ""; lives as long as the program. */
 FACC_API const char *facc_program_warning(const facc_program *p);
 
 /* ---- variants and kernels -------------------------------------------- */
@@ -213,8 +235,8 @@ typedef struct facc_variant {
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
 typedef union facc_scalar_value { /* a run-time param */
-    int64_t i; /* i32, i64 */
-    double f;  /* f32 */
+    int64_t i;                    /* i32, i64 */
+    double f;                     /* f32 */
 } facc_scalar_value;
 
 /* One attention call. Shapes: q [B, H, Sq, D], k [B, Hkv, Skv, D],
@@ -225,67 +247,82 @@ typedef union facc_scalar_value { /* a run-time param */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;
-    double scale;  /* softmax scale; 0: 1/sqrt(D) */
-    const facc_tensor *tensors;       /* captured, in the program's order */
+    double scale;               /* softmax scale; 0: 1/sqrt(D) */
+    const facc_tensor *tensors; /* captured, in the program's order */
     int32_t n_tensors;
     int32_t n_params;
-    const facc_scalar_value *params;  /* in the program's order */
-    const int32_t *seqused_q;         /* [B] used lengths, or NULL */
+    const facc_scalar_value *params; /* in the program's order */
+    const int32_t *seqused_q;        /* [B] used lengths, or NULL */
     const int32_t *seqused_kv;
-    void *workspace;                  /* facc_workspace_size bytes */
+    void *workspace; /* facc_workspace_size bytes */
     size_t workspace_size;
-    int32_t device;                   /* ordinal to launch on */
+    int32_t device; /* ordinal to launch on */
     int32_t reserved0;
 } facc_args;
 #define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
 
 typedef struct facc_kernel facc_kernel;
 
-/* Would this run, and if not, why: reads no device, compiles nothing. args
- * may be NULL (then only the variant is checked). */
+/* Would this run, and if not, why: touches no tensor's memory, compiles
+ * nothing, asks a device only for its architecture and only when
+ * variant->arch is 0. args may be NULL (then only the variant is checked).
+ * FACC_ERR_ARGUMENT: the args do not fit; FACC_ERR_UNSUPPORTED: no kernel
+ * for this. */
 FACC_API facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
                                        const facc_variant *variant,
-                                       const facc_args *args,
-                                       facc_error *err);
+                                       const facc_args *args, facc_error *err);
 /* From memory, disk or NVRTC, in this order. Needs no GPU unless
- * variant->arch is 0. Concurrent calls for one key compile once. */
+ * variant->arch is 0. Concurrent calls for one key compile once. Blocks for
+ * seconds when it compiles. FACC_ERR_UNSUPPORTED, FACC_ERR_NO_NVRTC,
+ * FACC_ERR_NO_JIT, FACC_ERR_COMPILE. *out is the caller's until
+ * facc_kernel_free; the machine code stays in the context. */
 FACC_API facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx,
                                      facc_program *p,
                                      const facc_variant *variant,
                                      facc_error *err);
-FACC_API void facc_kernel_free(facc_kernel *k); /* no launch may be in flight */
-/* Makes it launchable on a device (module load, attributes). Idempotent. */
+/* No launch may be in flight. NULL is fine. */
+FACC_API void facc_kernel_free(facc_kernel *k);
+/* Makes it launchable on a device (module load, attributes); may
+ * synchronise the device. Idempotent. FACC_ERR_ARGUMENT: made for another
+ * architecture. */
 FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
                                       facc_error *err);
 
 typedef struct facc_kernel_info {
     size_t struct_size;
-    char key[33];       /* cache key, hex */
-    char family[15];    /* "sm80" */
+    char key[33];    /* cache key, hex */
+    char family[15]; /* "sm80" */
     int32_t arch;
     int32_t tile_m, tile_n, warps, stages;
-    int32_t registers;      /* per thread, of the compiler's report; -1: not known */
-    int32_t spill_bytes;    /* stores + loads */
-    int32_t shared_bytes;   /* per CTA, dynamic */
+    int32_t registers;    /* per thread; -1: the compiler did not say */
+    int32_t spill_bytes;  /* stores + loads, per thread */
+    int32_t shared_bytes; /* per CTA, dynamic */
     int64_t cubin_bytes;
     double compile_seconds; /* 0 on a hit */
     char source[16];        /* "memory" "disk" "nvrtc" */
     char compiler[48];      /* "NVRTC 13.0 …" of the entry */
 } facc_kernel_info;
 #define FACC_KERNEL_INFO_INIT FACC_STRUCT_INIT(facc_kernel_info)
+/* Fills the fields that out->struct_size covers. */
 FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
                                           facc_kernel_info *out);
 
-/* Bytes and alignment of the workspace for these args (0 is possible). */
+/* Bytes of the workspace for these args (0 is possible) and its alignment
+ * in bytes. Pure. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,
                                          size_t *align);
-/* Enqueues on `stream` (a CUstream; NULL is the legacy default stream). No
- * compile, load, allocation, lock or synchronisation; may be captured. */
+/* Enqueues on `stream` (a CUstream of args->device; NULL is the legacy
+ * default stream). No compile, load, allocation, lock or synchronisation;
+ * may be captured. FACC_ERR_NOT_PREPARED: facc_kernel_load first.
+ * FACC_ERR_ARGUMENT: the args do not fit; FACC_ERR_UNSUPPORTED: more tiles
+ * than one launch takes. Then nothing was enqueued. The arguments are read
+ * before the call returns; the tensors' memory when the stream gets there. */
 FACC_API facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
                                         void *stream, facc_error *err);
-/* After a launch of a check_bounds kernel has finished: FACC_ERR_BOUNDS with
- * the Lua line if it read outside a captured tensor. Synchronises. */
+/* Waits for the device. FACC_ERR_BOUNDS with the Lua line if a launch of
+ * this check_bounds kernel read outside a captured tensor; the report is
+ * then cleared. FACC_ERR_NOT_PREPARED: not loaded, or no such kernel. */
 FACC_API facc_status facc_kernel_bounds_report(facc_kernel *k, int32_t device,
                                                facc_error *err);
 
@@ -298,13 +335,19 @@ typedef struct facc_cpu_options {
 } facc_cpu_options;
 #define FACC_CPU_OPTIONS_INIT FACC_STRUCT_INIT(facc_cpu_options)
 
-/* Runs on host memory. q, k, v: one dtype of f32 f16 bf16 e4m3 e5m2; o: f32
- * f16 bf16 f64; lse f32 or f64. Any head dim, any strides. */
+/* Runs on host memory, shapes as facc_args says; done when it returns. q, k,
+ * v: one dtype of f32 f16 bf16 e4m3 e5m2; o: f32 f16 bf16 f64; lse f32 or
+ * f64. Any head dim, any strides. options may be NULL. The bits do not
+ * depend on the number of threads. FACC_ERR_BOUNDS with the Lua line if a
+ * mod read outside a captured tensor and the value mattered; then o and lse
+ * are partly written. */
 FACC_API facc_status facc_cpu_attention(facc_ctx *ctx, const facc_program *p,
                                         const facc_args *args,
                                         const facc_cpu_options *options,
                                         facc_error *err);
-/* Converts n elements between dtypes, rounding to nearest even. */
+/* Converts n contiguous elements between dtypes, rounding to nearest even;
+ * FP8 saturates. dst and src are aligned to their elements and do not
+ * overlap (may where the dtypes are the same). FACC_ERR_ARGUMENT. */
 FACC_API facc_status facc_convert(facc_dtype to, void *dst, facc_dtype from,
                                   const void *src, size_t n);
 
@@ -317,13 +360,16 @@ typedef enum facc_dump {
     FACC_DUMP_FLAT = 4,    /* the whole unit in one file */
     FACC_DUMP_PTX = 5      /* through NVRTC */
 } facc_dump;
-/* variant may be NULL for FACC_DUMP_IR. */
+/* One text, *out the caller's (facc_string_free). variant may be NULL for
+ * FACC_DUMP_IR. FACC_ERR_UNSUPPORTED: no kernel for the variant; for PTX
+ * FACC_ERR_NO_NVRTC and FACC_ERR_COMPILE. */
 FACC_API facc_status facc_program_dump(char **out, facc_ctx *ctx,
                                        facc_program *p,
                                        const facc_variant *variant,
                                        facc_dump what, facc_error *err);
 /* What the compiler knows: scopes, affine forms, bounds, family, tile and
- * why. variant may be NULL. json nonzero: one JSON object. */
+ * why. variant may be NULL. json nonzero: one JSON object. *out is the
+ * caller's (facc_string_free). FACC_ERR_UNSUPPORTED. */
 FACC_API facc_status facc_program_explain(char **out, facc_ctx *ctx,
                                           facc_program *p,
                                           const facc_variant *variant,
@@ -331,23 +377,29 @@ FACC_API facc_status facc_program_explain(char **out, facc_ctx *ctx,
 
 /* ---- cache ------------------------------------------------------------- */
 
+/* What it points to is valid inside the callback only. */
 typedef struct facc_cache_entry {
-    const char *key;      /* 32 hex digits; valid inside the callback */
-    const char *dir;      /* directory of the entry */
-    const char *summary;  /* "sm80 bf16 128/128 sm_90 alibi.lua" */
+    const char *key;     /* 32 hex digits */
+    const char *dir;     /* directory of the entry */
+    const char *summary; /* "sm80 bf16 128/128 sm_90 alibi.lua" */
     int64_t bytes;
-    int64_t last_used;    /* seconds since the epoch */
-    int32_t valid;        /* verified: digests match */
+    int64_t last_used; /* seconds since the epoch */
+    int32_t valid;     /* verified: digests match */
 } facc_cache_entry;
-/* Calls back for every entry; stops early on nonzero. */
-FACC_API facc_status facc_cache_list(
-    facc_ctx *ctx, int (*entry)(void *user, const facc_cache_entry *e),
-    void *user, facc_error *err);
+/* Calls back, in the calling thread, for every entry of every directory;
+ * stops early on nonzero. FACC_ERR_IO. */
+FACC_API facc_status facc_cache_list(facc_ctx *ctx,
+                                     int (*entry)(void *user,
+                                                  const facc_cache_entry *e),
+                                     void *user, facc_error *err);
 /* Removes entries that fail verification; least recently used ones beyond
- * max_bytes (negative: no cap); stale temporaries. Counts may be NULL. */
+ * max_bytes (negative: no cap); stale temporaries. Counts may be NULL. Only
+ * in the first directory, which other processes may use meanwhile; nothing
+ * when the cache is off or read only. FACC_ERR_IO: it cannot be read. */
 FACC_API facc_status facc_cache_gc(facc_ctx *ctx, int64_t max_bytes,
                                    int64_t *removed, int64_t *freed_bytes,
                                    facc_error *err);
+/* The same for every entry of the first directory. */
 FACC_API facc_status facc_cache_clear(facc_ctx *ctx, int64_t *removed,
                                       facc_error *err);
 
@@ -357,24 +409,25 @@ typedef struct facc_system_info {
     size_t struct_size;
     int32_t driver_found, driver_version; /* 13000 = 13.0 */
     int32_t device_count;
-    int32_t nvrtc_found, nvrtc_version;   /* major * 1000 + minor * 10 */
+    int32_t nvrtc_found, nvrtc_version; /* major * 1000 + minor * 10 */
     char driver_path[256], nvrtc_path[256];
     char driver_error[256], nvrtc_error[256]; /* why not, when not found */
-    char cache_dir[256];                  /* first directory, "" memory only */
+    char cache_dir[256]; /* first directory, "" memory only */
     int32_t cache_writable;
     char cache_error[256];
     int32_t cpu_threads;
-    char cpu_isa[32];                     /* "avx512f" "avx2" "generic" */
+    char cpu_isa[32]; /* "avx512f" "avx2" "generic" */
 } facc_system_info;
 #define FACC_SYSTEM_INFO_INIT FACC_STRUCT_INIT(facc_system_info)
-/* Opens driver and NVRTC if they are there. */
+/* Opens driver and NVRTC if they are there; that they are not is no error.
+ * Fills the fields that out->struct_size covers. */
 FACC_API facc_status facc_system(facc_ctx *ctx, facc_system_info *out,
                                  facc_error *err);
 
 typedef struct facc_device_info {
     size_t struct_size;
     char name[128];
-    int32_t arch; /* 90 */
+    int32_t arch; /* 90: sm_90 */
     int32_t multiprocessors;
     int64_t memory_bytes, l2_bytes;
     int32_t shared_bytes_per_block; /* opt-in maximum */
@@ -382,26 +435,30 @@ typedef struct facc_device_info {
 } facc_device_info;
 #define FACC_DEVICE_INFO_INIT FACC_STRUCT_INIT(facc_device_info)
 
-/* ---- device conveniences: for the CLI, examples and tests --------------- */
+/* ---- device conveniences: for the CLI, examples and tests ---------------
+ * `device` is the driver's ordinal, from 0; sizes are in bytes. Any thread. */
 
 FACC_API facc_status facc_device_info_get(facc_ctx *ctx, int32_t device,
                                           facc_device_info *out,
                                           facc_error *err);
+/* Device memory, the caller's until facc_device_free, aligned to 256. */
 FACC_API facc_status facc_device_alloc(void **out, facc_ctx *ctx,
                                        int32_t device, size_t bytes,
                                        facc_error *err);
-FACC_API facc_status facc_device_free(facc_ctx *ctx, int32_t device,
-                                      void *ptr);
-/* Synchronous. */
+/* Waits for work that uses it. NULL is fine. */
+FACC_API facc_status facc_device_free(facc_ctx *ctx, int32_t device, void *ptr);
+/* Host to device, device to host: done when they return. */
 FACC_API facc_status facc_device_upload(facc_ctx *ctx, int32_t device,
                                         void *dst, const void *src,
                                         size_t bytes, facc_error *err);
 FACC_API facc_status facc_device_download(facc_ctx *ctx, int32_t device,
                                           void *dst, const void *src,
                                           size_t bytes, facc_error *err);
+/* Waits for all work on the device; reports the errors of kernels. */
 FACC_API facc_status facc_device_synchronize(facc_ctx *ctx, int32_t device,
                                              facc_error *err);
-/* A stream and a pair of events: launches between begin and end are timed. */
+/* A stream and a pair of events: launches between begin and end are timed.
+ * One thread at a time; the caller's until facc_timer_free. */
 typedef struct facc_timer facc_timer;
 FACC_API facc_status facc_timer_create(facc_timer **out, facc_ctx *ctx,
                                        int32_t device, facc_error *err);
@@ -409,7 +466,7 @@ FACC_API void *facc_timer_stream(facc_timer *t); /* CUstream to launch on */
 FACC_API facc_status facc_timer_begin(facc_timer *t, facc_error *err);
 FACC_API facc_status facc_timer_end(facc_timer *t, double *milliseconds,
                                     facc_error *err); /* synchronises */
-FACC_API void facc_timer_free(facc_timer *t);
+FACC_API void facc_timer_free(facc_timer *t);         /* NULL is fine */
 
 #ifdef __cplusplus
 }

@@ -29,10 +29,10 @@ bool pass_scope(struct ir_graph *g, enum scope **of);
 /* affine.c. score = alpha * SCORE + beta (+ the exact form of an outer
  * factor: score = outer * inner). Refs are IR_NONE when not so. */
 struct affine_score {
-    bool affine;          /* alpha, beta valid; neither depends on SCORE,
-                             alpha is of tile scope */
+    bool affine; /* alpha, beta valid; neither depends on SCORE,
+                    alpha is of tile scope */
     ir_ref alpha, beta;
-    ir_ref outer, inner;  /* outer is tile scope and not 1, else IR_NONE */
+    ir_ref outer, inner; /* outer is tile scope and not 1, else IR_NONE */
 };
 bool pass_affine_score(struct ir_graph *g, ir_ref score,
                        struct affine_score *out);

@@ -60,9 +60,9 @@ struct facc_kernel_header {
     const float *descale_q, *descale_k, *descale_v;
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];
     /* scheduling */
-    int q_tiles;              /* query tiles per (b, h) */
-    int num_work;             /* tiles of the whole launch */
-    const int *block_counts;  /* imported block lists, issue of the masks */
+    int q_tiles;             /* query tiles per (b, h) */
+    int num_work;            /* tiles of the whole launch */
+    const int *block_counts; /* imported block lists, issue of the masks */
     const int *block_indices;
     const int *full_counts;
     const int *full_indices;
