@@ -64,9 +64,9 @@ static struct range range_of(struct emitter *e, ir_ref r)
 static int op_cost(const struct ir_node *n)
 {
     static const char *const cheap[] = {
-        "fminf(",  "fmaxf(", "fabsf(", "facc_min(", "facc_max(", "facc_abs(",
-        "(float)", "!",      "(-",     "($0 +",     "($0 -",     "($0 *",
-        "($0 &",   "($0 |",  "($0 ^",  "($0 <",     "($0 =",     "($0 ?"};
+        "fabsf(", "facc_min(", "facc_max(", "facc_abs(", "(float)", "!",
+        "(-",     "($0 +",     "($0 -",     "($0 *",     "($0 &",   "($0 |",
+        "($0 ^",  "($0 <",     "($0 =",     "($0 ?"};
     const char *text = ir_op_info((enum ir_op)n->op)->cuda;
     if (n->op == IR_LOAD_B || n->op == IR_LOAD_I || n->op == IR_LOAD_F)
         return 20;

@@ -58,6 +58,16 @@ FACC_FN int facc_abs(int a)
 {
     return a < 0 ? (int)(0u - (unsigned)a) : a;
 }
+// Lua's, by comparison: a NaN in the first operand stays, one in the second does not (fminf would
+// lose both).
+FACC_FN float facc_min(float a, float b)
+{
+    return b < a ? b : a;
+}
+FACC_FN float facc_max(float a, float b)
+{
+    return a < b ? b : a;
+}
 FACC_FN long long facc_min(long long a, long long b)
 {
     return a < b ? a : b;
