@@ -84,6 +84,7 @@ step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer'
 step "public header" sh tests/api/header.sh
 step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
+step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 step "GPU" gpu_tests

@@ -68,7 +68,7 @@ struct facc_kernel_header {
     const int *full_indices;
     int block_size_q, block_size_kv;
     void *workspace;
-    /* checked debug build: first bad read {tensor, line, index, extent} */
+    /* checked debug build: first bad read {tensor + 1, line, index, extent}, 0 = none */
     int *bounds_report;
     unsigned char reserved[200];
 };

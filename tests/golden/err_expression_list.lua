@@ -1,0 +1,3 @@
+local facc = require "facc"
+
+return facc.attention { mask_mod = "q >= kv, q - kv < 4" }
