@@ -5,31 +5,92 @@
 
 #include "compiler/support/strbuf.h"
 
+/* --- what an expression sees -------------------------------------- */
+
+static const char *const parameter[] = {"score", "b", "h", "q", "kv"};
+
+/* The parameters of a score_mod, or of a mask_mod. */
+static const char *const *parameters(bool score, int *n)
+{
+    *n = score ? 5 : 4;
+    return score ? parameter : parameter + 1;
+}
+
+/* A declared name that is a parameter's could never be read. */
+static void l_check_name(lua_State *L, const char *name, bool score)
+{
+    int n;
+    const char *const *p = parameters(score, &n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(p[i], name) == 0)
+            l_fail(L,
+                   "'%s' is declared, but in an expression it is the "
+                   "parameter of that name; choose another name",
+                   name);
+}
+
+static void add_names(struct strbuf *b, const struct ir_graph *g, bool score)
+{
+    int n;
+    const char *const *p = parameters(score, &n);
+    for (int i = 0; i < n; i++)
+        strbuf_addf(b, "%s%s", i ? ", " : "", p[i]);
+    for (int i = 0; i < g->n_tensors; i++)
+        strbuf_addf(b, ", %s", g->tensors[i].name);
+    for (int i = 0; i < g->n_params; i++)
+        strbuf_addf(b, ", %s", g->params[i].name);
+}
+
+/* __index of the environment: what only the facc table makes, else an error,
+ * since nil would make `q == windw` silently false. Upvalue: score. */
+static int l_other_name(lua_State *L)
+{
+    struct trace *t = l_enter(L);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        l_fail(L, "names are strings, not %s", kind_name(L, 2));
+    const char *name = lua_tostring(L, 2);
+    if (l_push_made_field(L, name))
+        return 1;
+    struct strbuf b;
+    strbuf_init(&b, t->graph->arena);
+    add_names(&b, t->graph, lua_toboolean(L, lua_upvalueindex(1)));
+    if (b.failed)
+        l_fail_recorded(L);
+    l_fail(L,
+           "unknown name '%s'; known are %s, and the functions of Lua, math "
+           "and facc",
+           name, b.text);
+}
+
+static void l_copy_fields(lua_State *L, int from, int to)
+{
+    for (lua_pushnil(L); lua_next(L, from); lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, to);
+    }
+}
+
 /* The names an expression sees: Lua's globals and facc's functions, then the
  * declared tensors and params. */
-static void l_push_environment(lua_State *L, int facc)
+static void l_push_environment(lua_State *L, int facc, bool score)
 {
     struct trace *t = trace_of(L);
     lua_createtable(L, 0, 64);
     int env = lua_gettop(L);
-    int from[2];
     lua_pushglobaltable(L);
-    from[0] = env + 1;
-    from[1] = facc;
-    for (int k = 0; k < 2; k++)
-        for (lua_pushnil(L); lua_next(L, from[k]); lua_pop(L, 1)) {
-            lua_pushvalue(L, -2);
-            lua_pushvalue(L, -2);
-            lua_rawset(L, env);
-        }
+    l_copy_fields(L, env + 1, env);
+    l_copy_fields(L, facc, env);
     lua_settop(L, env);
     lua_pushvalue(L, facc);
     lua_setfield(L, env, "facc");
     for (int i = 0; i < t->graph->n_tensors; i++) {
+        l_check_name(L, t->graph->tensors[i].name, score);
         l_push_view(L, &(struct view){.kind = OBJECT_TENSOR, .tensor = i});
         lua_setfield(L, env, t->graph->tensors[i].name);
     }
     for (int i = 0; i < t->graph->n_params; i++) {
+        l_check_name(L, t->graph->params[i].name, score);
         if (!t->env)
             l_push_value(L, ir_param(t->graph, i));
         else if (t->graph->params[i].dtype == DTYPE_F32)
@@ -38,6 +99,34 @@ static void l_push_environment(lua_State *L, int facc)
             lua_pushinteger(L, t->env->params[i].i);
         lua_setfield(L, env, t->graph->params[i].name);
     }
+    lua_createtable(L, 0, 2);
+    lua_pushboolean(L, score);
+    lua_pushcclosure(L, l_other_name, 1);
+    lua_setfield(L, -2, "__index");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+    lua_setmetatable(L, env);
+}
+
+/* --- expressions -------------------------------------------------- */
+
+/* Is the text one expression? As it is, so that no bracket in it can close
+ * ours, and in parentheses, which hold no list. */
+static void l_check_expression(lua_State *L, const char *text,
+                               const char *chunk)
+{
+    struct strbuf b, whole;
+    strbuf_init(&b, trace_of(L)->graph->arena);
+    strbuf_init(&whole, trace_of(L)->graph->arena);
+    strbuf_addf(&b, "return %s", text);
+    strbuf_addf(&whole, "return (%s\n)", text);
+    if (b.failed || whole.failed)
+        l_fail_recorded(L);
+    l_load_chunk(L, b.text, b.len, chunk);
+    lua_pop(L, 1);
+    if (!l_is_chunk(L, whole.text, whole.len, chunk))
+        l_fail(L, "%s must be one expression, which gives one value",
+               chunk + 1);
 }
 
 /* The expression on top becomes a function of the mod's parameters. */
@@ -45,25 +134,20 @@ static void l_compile_expression(lua_State *L, int facc, bool score)
 {
     struct trace *t = trace_of(L);
     const char *chunk = score ? "=score_mod" : "=mask_mod";
-    struct strbuf b;
-    strbuf_init(&b, t->graph->arena);
-    strbuf_add(&b, "return ");
-    strbuf_add(&b, lua_tostring(L, -1));
-    if (b.failed)
-        l_fail_recorded(L);
-    l_load_chunk(L, b.text, b.len, chunk); /* is it one expression? */
-    lua_pop(L, 2);
-    size_t skip = strlen("return ");
+    size_t size;
+    const char *x = lua_tolstring(L, -1, &size);
+    if (strlen(x) != size)
+        l_fail(L, "%s has a NUL character", chunk + 1);
+    l_check_expression(L, x, chunk);
     struct strbuf f;
     strbuf_init(&f, t->graph->arena);
-    strbuf_addf(&f, "return function(%sb, h, q, kv) return ",
-                score ? "score, " : "");
-    strbuf_addn(&f, b.text + skip, b.len - skip);
-    strbuf_add(&f, "\nend");
+    strbuf_addf(&f, "return function(%sb, h, q, kv) return %s\nend",
+                score ? "score, " : "", x);
     if (f.failed)
         l_fail_recorded(L);
+    lua_pop(L, 1);
     l_load_chunk(L, f.text, f.len, chunk);
-    l_push_environment(L, facc);
+    l_push_environment(L, facc, score);
     lua_setupvalue(L, -2, 1); /* _ENV */
     l_run_chunk(L);
 }

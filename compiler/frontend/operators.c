@@ -186,6 +186,17 @@ static void l_check_complete(lua_State *L, int i, int other)
         l_to_ref(L, i, "==");
 }
 
+/* The same for a name that is not defined. A nil from elsewhere is compared as
+ * in plain Lua. */
+static void l_check_defined(lua_State *L, int i, int other)
+{
+    struct trace *t = trace_of(L);
+    const char *name = undefined_here(t);
+    if (name && lua_isnil(L, i) && is_traced(L, other))
+        l_fail(L, "a traced number is compared with '%s', which is not defined",
+               name);
+}
+
 /* operand < a, which is what a == b has become. */
 static int l_equal(lua_State *L)
 {
@@ -197,6 +208,9 @@ static int l_equal(lua_State *L)
     l_resolve(L, 2);
     l_check_complete(L, 1, 2);
     l_check_complete(L, 2, 1);
+    l_check_defined(L, 1, 2);
+    l_check_defined(L, 2, 1);
+    t->undefined[0] = '\0';
     bool numbers = (is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
                    (is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
     bool traced = is_traced(L, 1) || is_traced(L, 2);

@@ -4,6 +4,7 @@
 #include "compiler/frontend/trace.h"
 
 #include <lualib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "compiler/emit/emit.h"
@@ -176,6 +177,20 @@ static void l_push_standard(lua_State *L, const char *part)
     lua_remove(L, -2);
 }
 
+bool l_push_made_field(lua_State *L, const char *name)
+{
+    bool mods = strcmp(name, "mods") == 0;
+    l_push_standard(L, mods ? "mods" : "functions");
+    if (mods)
+        return true;
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    if (!lua_isnil(L, -1))
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
 /* __index of the facc table: what is not made in C. */
 static int l_facc_index(lua_State *L)
 {
@@ -183,13 +198,7 @@ static int l_facc_index(lua_State *L)
     if (lua_type(L, 2) != LUA_TSTRING)
         l_fail(L, "facc has no field of type %s", kind_name(L, 2));
     const char *name = lua_tostring(L, 2);
-    if (strcmp(name, "mods") == 0) {
-        l_push_standard(L, "mods");
-        return 1;
-    }
-    l_push_standard(L, "functions");
-    lua_getfield(L, -1, name);
-    if (lua_isnil(L, -1))
+    if (!l_push_made_field(L, name))
         l_fail(L, "facc has no field '%s'", name);
     return 1;
 }
@@ -221,6 +230,24 @@ static int l_require(lua_State *L)
     l_fail(L, "only 'facc' and 'facc.mods' can be required, not '%s'", name);
 }
 
+/* __index of the globals: nil, as in plain Lua, but the name is noted, so that
+ * a message can tell of it. */
+static int l_undefined_global(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return 0;
+    snprintf(t->undefined, sizeof t->undefined, "%s", lua_tostring(L, 2));
+    t->undefined_line = trace_line(L);
+    return 0;
+}
+
+const char *undefined_here(const struct trace *t)
+{
+    bool here = *t->undefined && t->undefined_line == (int)t->graph->line;
+    return here ? t->undefined : NULL;
+}
+
 void l_open_sandbox(lua_State *L)
 {
     l_open_library(L, LUA_GNAME, luaopen_base, keep_base);
@@ -246,5 +273,7 @@ void l_open_sandbox(lua_State *L)
     lua_pushvalue(L, facc);
     lua_pushcclosure(L, l_require, 1);
     lua_setglobal(L, "require");
+    lua_pushglobaltable(L);
+    l_set_index(L, lua_gettop(L), l_undefined_global);
     lua_settop(L, 0);
 }

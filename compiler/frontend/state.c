@@ -321,6 +321,15 @@ void l_load_chunk(lua_State *L, const char *text, size_t size,
     l_compile(L, r.text, r.size, chunk);
 }
 
+bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk)
+{
+    int status = luaL_loadbufferx(L, text, size, chunk, "t");
+    if (status != LUA_OK && status != LUA_ERRSYNTAX)
+        lua_error(L);
+    lua_pop(L, 1);
+    return status == LUA_OK;
+}
+
 void l_run_chunk(lua_State *L)
 {
     l_push_sentinels(L);

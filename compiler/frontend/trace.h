@@ -112,7 +112,10 @@ struct trace {
     const char *mod;    /* "score_mod" or "mask_mod" while tracing one */
     int pending_line;   /* a traced key was made and not yet used, or 0 */
     int attention_line; /* of the facc.attention call */
-    int *forks;         /* decisions by line */
+    /* the global that was read last without being there, and where */
+    char undefined[64];
+    int undefined_line;
+    int *forks; /* decisions by line */
     int n_lines;
     struct seen *seen;
     uint32_t seen_round;
@@ -152,9 +155,16 @@ bool state_call(struct trace *t, lua_CFunction f, void *argument);
  * rewritten. Leaves the function; call it by state_run_chunk. */
 void l_load_chunk(lua_State *L, const char *text, size_t size,
                   const char *chunk);
+/* Is the text a chunk by Lua's grammar? */
+bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk);
 /* Calls the loaded chunk on top with the values that the rewriting needs. */
 void l_run_chunk(lua_State *L);
 void l_open_sandbox(lua_State *L);
+/* Pushes what facc has but is not made in C: the standard mods, composed
+ * functions. False, and nothing pushed: it has no such field. */
+bool l_push_made_field(lua_State *L, const char *name);
+/* The name of the undefined global that the present line has read, or NULL. */
+const char *undefined_here(const struct trace *t);
 /* Runs the user's file; leaves the attention object. */
 struct attention *l_run_file(lua_State *L, const char *text, size_t size);
 

@@ -146,6 +146,9 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what)
                "%s: strings are not converted to numbers in a mod (got "
                "\"%s\")",
                what, lua_tostring(L, i));
+    const char *name = undefined_here(t);
+    if (lua_isnil(L, i) && name)
+        l_fail(L, "%s: expected a number, but '%s' is not defined", what, name);
     l_fail(L, "%s: expected a number, got %s%s", what, kind_name(L, i),
            lua_isnil(L, i) ? " (is a name misspelt?)" : "");
 }

@@ -187,6 +187,13 @@ static const struct trap traps[] = {
      "a traced number is assigned to"},
     {"score = function(s, b, h, q) return s + slopez[h] end",
      "attempt to index a nil value (global 'slopez')"},
+    {"mask = function(b, h, q, kv) return q >= windw end",
+     "<=: expected a number, but 'windw' is not defined"},
+    {"mask = function(b, h, q, kv) return windw ~= q end",
+     "a traced number is compared with 'windw', which is not defined"},
+    {"mask = function(b, h, q, kv) local w = windw or 4\n"
+     "return q ~= nil and q - kv < w end",
+     NULL},
     {"mask = function(b, h, q, kv) return q >= nil end",
      "<=: expected a number, got nil (is a name misspelt?)"},
     {"mask = function(b, h, q, kv) return type(q) == 'number' and "
@@ -498,11 +505,20 @@ static const struct file files[] = {
     {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = 'q >= "
      "kv end' }",
      2, "mask_mod:1: <eof> expected near 'end'"},
+    {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = "
+     "'true), (false' }",
+     2, "mask_mod:1: <eof> expected near ')'"},
+    {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = "
+     "'true;' }",
+     2, "mask_mod must be one expression, which gives one value"},
+    {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = "
+     "'q >= kv\\0' }",
+     2, "mask_mod has a NUL character"},
     {"local facc = require 'facc'\nreturn facc.attention {\nscore_mod = "
      "'score + slopes[h]' }",
      2,
-     "score_mod:1: attempt to index a nil value (global 'slopes')\n"
-     "stack traceback:\n\tscore_mod:1: in score_mod"},
+     "unknown name 'slopes'; known are score, b, h, q, kv, and the functions "
+     "of Lua, math and facc"},
     {"local facc = require 'facc'\n"
      "local function deep(x) return x + nothing.here end\n"
      "local function helper(x)\n  local y = deep(x)\n  return y\nend\n"
