@@ -37,7 +37,7 @@ struct cJSON;
 int cli_print_json(struct cJSON *value);
 /* Seconds of a monotonic clock. */
 double cli_now(void);
-int compare_double(const void *a, const void *b);
+int cli_compare_double(const void *a, const void *b);
 
 /* --- options (options.c) -------------------------------------------- */
 enum { MAX_NAMED = 64 };
@@ -65,6 +65,7 @@ struct options {
     const char *dtypes, *head_dims; /* lists for compile */
     const char *what;               /* emit */
     int jobs, rounds;
+    double lse_limit; /* check; 0: the default */
     bool check_bounds;
     const char *positional[256];
     int n_positional;
@@ -72,13 +73,13 @@ struct options {
 
 /* Fills o with defaults, then from argv (argv[0] is the subcommand). Returns
  * EXIT_OK, EXIT_USAGE after a message, or -1 when --help was printed. Only
- * options whose letter-free long names are listed in `allowed` (NULL-ended)
- * are accepted. */
+ * options whose long names are listed in `allowed` (NULL-ended) are
+ * accepted. */
 int options_parse(const struct command *c, int argc, char **argv,
                   const char *const *allowed, struct options *o);
-bool parse_int(const char *text, int64_t *out);   /* whole text, base 10 */
-bool parse_double(const char *text, double *out); /* locale-free */
-bool parse_dtype(const char *text, facc_dtype *out);
+bool cli_parse_int(const char *text, int64_t *out);   /* whole text, base 10 */
+bool cli_parse_double(const char *text, double *out); /* locale-free */
+bool cli_parse_dtype(const char *text, facc_dtype *out);
 
 /* --- npy files (npy.c) ------------------------------------------------ */
 struct array {

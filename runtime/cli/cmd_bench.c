@@ -8,12 +8,10 @@
 static const char help[] =
     "usage: facc bench [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
     "\n"
-    "Median time of one call over --rounds rounds (default 20), after three\n"
-    "warm-up calls, and what it comes to: TFLOP/s with every cell counted, "
-    "and\n"
-    "the bytes of Q, K, V, O and LSE over the time. Takes the input options "
-    "of\n"
-    "facc run.\n"
+    "Median time of one call over --rounds rounds (default 20), after\n"
+    "warm-up calls (GPU three, CPU one), and what it comes to: TFLOP/s with\n"
+    "every cell counted, and the bytes of Q, K, V, O and LSE over the time.\n"
+    "Takes the input options of facc run.\n"
     "\n"
     "  --rounds N   --json\n"
     "\n"
@@ -57,7 +55,6 @@ static int time_gpu(struct job *job, struct timing *t, facc_kernel_info *info)
         if (!rc && i >= 0)
             t->ms[i] = ms;
     }
-    info->struct_size = sizeof *info;
     if (!rc)
         facc_kernel_get_info(g.kernel, info);
     gpu_finish(&g);
@@ -118,7 +115,7 @@ static int run(int argc, char **argv)
     t.ms = cli_alloc((size_t)t.n * sizeof *t.ms);
     rc = job.device >= 0 ? time_gpu(&job, &t, &info) : time_cpu(&job, &t);
     if (!rc) {
-        qsort(t.ms, (size_t)t.n, sizeof *t.ms, compare_double);
+        qsort(t.ms, (size_t)t.n, sizeof *t.ms, cli_compare_double);
         rc = report(&o, &job, &t, &info);
     }
     job_finish(&job);

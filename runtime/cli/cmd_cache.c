@@ -11,16 +11,14 @@ static const char help[] =
     "usage: facc cache ls [--json]     entries of all cache directories\n"
     "       facc cache verify          digests of every entry; exit code 1 if\n"
     "                                  one does not match\n"
-    "       facc cache gc [MAX_BYTES]  remove broken entries and leftovers, "
-    "then\n"
-    "                                  the least recently used beyond "
-    "MAX_BYTES\n"
+    "       facc cache gc [MAX_BYTES]  remove broken entries and leftovers,\n"
+    "                                  then the least recently used beyond\n"
+    "                                  MAX_BYTES\n"
     "       facc cache clear           remove every entry\n"
     "       facc cache path            the directory that is written to\n"
     "\n"
-    "The directory is $FACC_CACHE_DIR (a colon list: the first is written "
-    "to),\n"
-    "else $XDG_CACHE_HOME/facc, else $HOME/.cache/facc.\n"
+    "The directory is $FACC_CACHE_DIR (a colon list: the first is written\n"
+    "to), else $XDG_CACHE_HOME/facc, else $HOME/.cache/facc.\n"
     "\n"
     "example: facc cache ls\n";
 
@@ -91,7 +89,7 @@ static int collect(facc_ctx *ctx, const char *max_bytes)
 {
     facc_error err = FACC_ERROR_INIT;
     int64_t max = -1, removed = 0, freed = 0;
-    if (max_bytes && (!parse_int(max_bytes, &max) || max < 0))
+    if (max_bytes && (!cli_parse_int(max_bytes, &max) || max < 0))
         return cli_usage(&command_cache, "gc wants a number of bytes, got '%s'",
                          max_bytes);
     if (facc_cache_gc(ctx, max, &removed, &freed, &err))

@@ -12,17 +12,16 @@ static const char help[] =
     "usage: facc compile FILE.lua... [--dtype LIST] [--head-dim LIST]\n"
     "                    [--arch LIST] [--jobs N] [--json]\n"
     "\n"
-    "Compiles every combination of file, dtype, head dim and architecture "
-    "into\n"
-    "the cache; what is there already is not compiled again. Needs NVRTC, no\n"
-    "GPU. With --score/--mask instead of files, the one program that they "
-    "make.\n"
+    "Compiles every combination of file, dtype, head dim and architecture\n"
+    "into the cache; what is there already is not compiled again. Needs\n"
+    "NVRTC, no GPU. With --score/--mask instead of files, the one program\n"
+    "that they make.\n"
     "\n"
     "  --dtype bf16,f16   --head-dim 64,128,192/128   --arch 80,90\n"
     "  --jobs N           at once; default 2\n"
     "\n"
-    "example: facc compile examples/*.lua --dtype bf16 --head-dim 64,128 "
-    "--arch 90\n";
+    "example: facc compile examples/*.lua --dtype bf16 \\\n"
+    "                      --head-dim 64,128 --arch 90\n";
 
 static const char *const allowed[] = {
     "score", "mask", "tensor", "param",        "dtype", "head-dim",
@@ -166,13 +165,11 @@ static int run(int argc, char **argv)
     int n_files = o.n_positional ? o.n_positional : 1;
     facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
     facc_error err = FACC_ERROR_INIT;
-    struct options first = o;
-    first.file = NULL; /* files are loaded by plan() */
-    if (o.n_positional) {
+    if (o.n_positional) { /* plan() loads the files */
         if (facc_ctx_create(&job.ctx, NULL, &err))
             return cli_fail_facc(&err);
     } else {
-        rc = job_load_program(&command_compile, &first, &job);
+        rc = job_load_program(&command_compile, &o, &job);
         if (rc)
             return rc;
         programs[0] = job.program;

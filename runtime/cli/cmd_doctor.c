@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char help[] = "usage: facc doctor [--json]\n"
-                           "\n"
-                           "Driver, GPUs, NVRTC, cache and CPU as facc finds "
-                           "them; what is missing and\n"
-                           "how to get it. Exit code 0 also where there is no "
-                           "GPU: the CPU path works.\n"
-                           "\n"
-                           "example: facc doctor\n";
+static const char help[] =
+    "usage: facc doctor [--json]\n"
+    "\n"
+    "Driver, GPUs, NVRTC, cache and CPU as facc finds them; what is missing\n"
+    "and how to get it. Exit code 0 also where there is no GPU: the CPU path\n"
+    "works.\n"
+    "\n"
+    "example: facc doctor\n";
 
 static const char *const allowed[] = {"json", NULL};
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: facc emit [FILE.lua] [--what ir|variant|config|flat|ptx] "
-    "[options]\n"
+    "usage: facc emit [FILE.lua] [--what WHAT] [options]\n"
     "\n"
-    "Prints what the compiler makes of a program:\n"
+    "Prints what the compiler makes of a program; WHAT is\n"
     "  ir       the optimised graph (default)\n"
     "  variant  the generated struct Variant\n"
     "  config   the generated constants\n"

@@ -32,12 +32,15 @@ static facc_tensor new_tensor(facc_dtype dtype, int rank, const int64_t *shape)
 {
     facc_tensor t = {.dtype = dtype, .rank = rank};
     int64_t n = 1;
+    size_t bytes;
+    bool fits = true;
     for (int d = rank; d-- > 0;) {
         t.shape[d] = shape[d];
         t.stride[d] = n;
-        n *= shape[d];
+        fits &= !__builtin_mul_overflow(n, shape[d], &n);
     }
-    t.data = cli_alloc((size_t)n * facc_dtype_size(dtype));
+    fits &= !__builtin_mul_overflow(n, facc_dtype_size(dtype), &bytes);
+    t.data = cli_alloc(fits ? bytes : SIZE_MAX); /* which ends the process */
     return t;
 }
 
@@ -46,7 +49,7 @@ static char *split_type(const char *text, facc_dtype *raw)
 {
     char *path = cli_strdup(text), *colon = strrchr(path, ':');
     *raw = (facc_dtype)0;
-    if (colon && parse_dtype(colon + 1, raw))
+    if (colon && cli_parse_dtype(colon + 1, raw))
         *colon = 0;
     return path;
 }
@@ -150,9 +153,9 @@ static int load_expressions(const struct options *o, struct job *job)
         int64_t v;
         decl[n].name = o->params[i].name;
         decl[n].is_param = 1;
-        decl[n++].dtype = !parse_int(o->params[i].value, &v) ? FACC_F32
-                          : v >= INT32_MIN && v <= INT32_MAX ? FACC_I32
-                                                             : FACC_I64;
+        decl[n++].dtype = !cli_parse_int(o->params[i].value, &v) ? FACC_F32
+                          : v >= INT32_MIN && v <= INT32_MAX     ? FACC_I32
+                                                                 : FACC_I64;
     }
     if (facc_program_load_expressions(&job->program, job->ctx, o->score,
                                       o->mask, decl, n, &err))
@@ -301,9 +304,10 @@ static int load_params(const struct options *o, struct job *job)
                             "%s=VALUE",
                             d.name, facc_dtype_name(d.dtype), d.name);
         const char *text = o->params[at].value;
-        bool ok = d.dtype == FACC_F32 ? parse_double(text, &job->params[i].f)
-                                      : parse_int(text, &job->params[i].i) &&
-                                            in_range(d.dtype, job->params[i].i);
+        bool ok = d.dtype == FACC_F32
+                      ? cli_parse_double(text, &job->params[i].f)
+                      : cli_parse_int(text, &job->params[i].i) &&
+                            in_range(d.dtype, job->params[i].i);
         if (!ok)
             return cli_fail("param '%s' is %s: '%s' is none", d.name,
                             facc_dtype_name(d.dtype), text);
@@ -339,8 +343,7 @@ static int refuse_unknown(const struct options *o, const struct job *job)
     return EXIT_OK;
 }
 
-/* --- device ------------------------------------------------------------------
- */
+/* --- device ------------------------------------------------------------- */
 
 static int choose_device(const struct command *c, const struct options *o,
                          struct job *job)
@@ -354,7 +357,7 @@ static int choose_device(const struct command *c, const struct options *o,
     if (want && !strcmp(want, "cpu"))
         return EXIT_OK;
     if (want && strcmp(want, "gpu") &&
-        (strncmp(want, "gpu:", 4) || !parse_int(want + 4, &ordinal)))
+        (strncmp(want, "gpu:", 4) || !cli_parse_int(want + 4, &ordinal)))
         return cli_usage(c, "--device is cpu, gpu or gpu:N, got '%s'", want);
     if (facc_system(job->ctx, &sys, &err))
         return cli_fail_facc(&err);
@@ -455,10 +458,8 @@ int job_run_gpu(struct job *job, double *milliseconds, facc_kernel_info *info)
         rc = cli_fail_facc(&err);
     if (!rc)
         rc = gpu_fetch(&g);
-    if (!rc) {
-        info->struct_size = sizeof *info;
+    if (!rc)
         facc_kernel_get_info(g.kernel, info);
-    }
     gpu_finish(&g);
     return rc;
 }

@@ -33,7 +33,8 @@ enum option_id {
     OPT_WHAT,
     OPT_JOBS,
     OPT_ROUNDS,
-    OPT_CHECK_BOUNDS
+    OPT_CHECK_BOUNDS,
+    OPT_LSE_LIMIT
 };
 
 static const struct option all_options[] = {
@@ -61,10 +62,11 @@ static const struct option all_options[] = {
     {"jobs", required_argument, NULL, OPT_JOBS},
     {"rounds", required_argument, NULL, OPT_ROUNDS},
     {"check-bounds", no_argument, NULL, OPT_CHECK_BOUNDS},
+    {"lse-limit", required_argument, NULL, OPT_LSE_LIMIT},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
-bool parse_int(const char *text, int64_t *out)
+bool cli_parse_int(const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
@@ -75,7 +77,7 @@ bool parse_int(const char *text, int64_t *out)
     return true;
 }
 
-bool parse_double(const char *text, double *out)
+bool cli_parse_double(const char *text, double *out)
 {
     /* The process never calls setlocale, so strtod reads a '.'. */
     char *end;
@@ -86,7 +88,7 @@ bool parse_double(const char *text, double *out)
     return true;
 }
 
-bool parse_dtype(const char *text, facc_dtype *out)
+bool cli_parse_dtype(const char *text, facc_dtype *out)
 {
     if (!strcmp(text, "f8"))
         text = "e4m3";
@@ -132,7 +134,7 @@ static bool parse_random(const struct command *c, const char *text,
     char *copy = cli_strdup(text), *save = NULL;
     for (char *part = strtok_r(copy, ",", &save); part;
          part = strtok_r(NULL, ",", &save)) {
-        if (n == 7 || !parse_int(part, &v[n]) || v[n] < 0) {
+        if (n == 7 || !cli_parse_int(part, &v[n]) || v[n] < 0) {
             n = -1;
             break;
         }
@@ -155,7 +157,7 @@ static bool parse_positive(const struct command *c, const char *name,
                            const char *text, int *out)
 {
     int64_t v;
-    if (!parse_int(text, &v) || v < 1 || v > 1000000) {
+    if (!cli_parse_int(text, &v) || v < 1 || v > 1000000) {
         cli_usage(c, "--%s wants a positive integer, got '%s'", name, text);
         return false;
     }
@@ -166,12 +168,21 @@ static bool parse_positive(const struct command *c, const char *name,
 static bool set_scale(const struct command *c, const char *text,
                       struct options *o)
 {
-    if (!parse_double(text, &o->scale) || !isfinite(o->scale)) {
+    if (!cli_parse_double(text, &o->scale) || !isfinite(o->scale)) {
         cli_usage(c, "--scale wants a finite number, got '%s'", text);
         return false;
     }
     o->has_scale = true;
     return true;
+}
+
+static bool set_lse_limit(const struct command *c, const char *text,
+                          struct options *o)
+{
+    if (parse_double(text, &o->lse_limit) && o->lse_limit > 0)
+        return true;
+    cli_usage(c, "--lse-limit wants a positive number, got '%s'", text);
+    return false;
 }
 
 static bool set_dtype(const struct command *c, const char *text,
@@ -180,7 +191,7 @@ static bool set_dtype(const struct command *c, const char *text,
     o->dtypes = text;
     if (strchr(text, ',')) /* a list: compile splits it */
         return true;
-    if (!parse_dtype(text, &o->dtype)) {
+    if (!cli_parse_dtype(text, &o->dtype)) {
         cli_usage(c, "there is no dtype '%s': f32 f16 bf16 e4m3 e5m2", text);
         return false;
     }
@@ -193,7 +204,7 @@ static bool set_number_option(const struct command *c, int id, const char *text,
     int64_t seed;
     switch (id) {
     case OPT_SEED:
-        if (!parse_int(text, &seed)) {
+        if (!cli_parse_int(text, &seed)) {
             cli_usage(c, "--seed wants an integer, got '%s'", text);
             return false;
         }
@@ -256,6 +267,8 @@ static bool set_option(const struct command *c, int id, char *text,
         return true;
     case OPT_SCALE:
         return set_scale(c, text, o);
+    case OPT_LSE_LIMIT:
+        return set_lse_limit(c, text, o);
     case OPT_DTYPE:
         return set_dtype(c, text, o);
     case OPT_RANDOM:

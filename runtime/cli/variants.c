@@ -26,7 +26,7 @@ int variants_split(const struct command *c, const char *text, const char *name,
 static bool item_dtype(const char *item, int *out)
 {
     facc_dtype d;
-    if (!parse_dtype(item, &d))
+    if (!cli_parse_dtype(item, &d))
         return false;
     *out = (int)d;
     return true;
@@ -37,7 +37,7 @@ static bool item_arch(const char *item, int *out)
     int64_t v;
     if (!strncmp(item, "sm_", 3))
         item += 3;
-    if (!parse_int(item, &v) || v < 1 || v > 999)
+    if (!cli_parse_int(item, &v) || v < 1 || v > 999)
         return false;
     *out = (int)v;
     return true;
@@ -50,10 +50,10 @@ static bool item_head_dim(const char *item, int *out)
     char *copy = cli_strdup(item), *slash = strchr(copy, '/');
     if (slash)
         *slash++ = 0;
-    if (!parse_int(copy, &d) || d < 1 || d > 4096)
+    if (!cli_parse_int(copy, &d) || d < 1 || d > 4096)
         return false;
     dv = d;
-    if (slash && (!parse_int(slash, &dv) || dv < 1 || dv > 4096))
+    if (slash && (!cli_parse_int(slash, &dv) || dv < 1 || dv > 4096))
         return false;
     *out = (int)(d << 16 | dv);
     return true;
