@@ -179,7 +179,7 @@ static bool set_scale(const struct command *c, const char *text,
 static bool set_lse_limit(const struct command *c, const char *text,
                           struct options *o)
 {
-    if (parse_double(text, &o->lse_limit) && o->lse_limit > 0)
+    if (cli_parse_double(text, &o->lse_limit) && o->lse_limit > 0)
         return true;
     cli_usage(c, "--lse-limit wants a positive number, got '%s'", text);
     return false;
