@@ -112,6 +112,7 @@ want 2 '--v FILE.npy is missing' "$facc" run --q q.npy --k k.npy --stats --devic
 want 2 'six or seven' "$facc" run --random 1,2,3 --stats
 want 2 'finite' "$facc" run --random 1,1,1,8,8,8 --scale nan --stats
 want 2 'no dtype' "$facc" run --random 1,1,1,8,8,8 --dtype f12 --stats
+want 1 'out of memory' "$facc" run --random 65536,65536,65536,65536,65536,65536 --device cpu --stats
 want 2 'not both' "$facc" run alibi.lua --mask 'q >= kv' $qkv --stats
 want 2 'name=value' "$facc" run --tensor slopes --stats
 want 2 'cpu, gpu or gpu:N' "$facc" run --device tpu --random 1,1,1,8,8,8 --stats
