@@ -210,7 +210,10 @@ static _Noreturn void l_too_many_paths(lua_State *L)
     for (int i = 1; i < t->n_lines; i++)
         if (t->forks[i] > t->forks[worst])
             worst = i;
-    l_fail_at(L, worst ? worst : trace_line(L),
+    if (!worst)
+        l_fail(L, "the functions inside facc.sum/any/all/max/min/where run "
+                  "too often: does a loop never end?");
+    l_fail_at(L, worst,
               "more than %d paths: most comparisons fork in line %d; put the "
               "loop's body into facc.sum/any/all/max/min(n, f), or write "
               "facc.where(function() return c end, a, b)",

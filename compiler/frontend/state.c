@@ -217,6 +217,10 @@ static int l_message(lua_State *L)
         else if (frame.currentline > 0)
             text = whole; /* inside the standard mods: keep the place */
         text_add(&x, "%s", text);
+    } else if (lua_isinteger(L, 1)) { /* in place of its text: no memory */
+        text_add(&x, "%lld", (long long)lua_tointeger(L, 1));
+    } else if (lua_type(L, 1) == LUA_TNUMBER) {
+        text_add(&x, "%.14g", (double)lua_tonumber(L, 1));
     } else {
         text_add(&x, "the error object is %s", kind_name(L, 1));
     }

@@ -88,10 +88,14 @@ static void l_add_index(lua_State *L, int i, struct view *v)
 
 static int l_deliver(lua_State *L, const struct view *v)
 {
-    if (v->n == trace_of(L)->graph->tensors[v->tensor].rank)
+    struct trace *t = trace_of(L);
+    if (v->n == t->graph->tensors[v->tensor].rank) {
         l_load_view(L, v);
-    else
-        l_push_view(L, v);
+        return 1;
+    }
+    if (t->partial)
+        t->partial[v->tensor] = (int)t->graph->line;
+    l_push_view(L, v);
     return 1;
 }
 

@@ -53,18 +53,30 @@ static struct merged l_trace_mod(lua_State *L, bool score)
     return m[0];
 }
 
-/* A bool tensor of rank 0 in a condition is no comparison: Lua takes it for
- * true without asking. Read nowhere, it was most likely used so. */
+static bool is_read(const struct ir_graph *g, int tensor)
+{
+    for (uint32_t i = 1; i < g->n_nodes; i++)
+        if (g->nodes[i].op == IR_LOAD_B && g->nodes[i].i == tensor)
+            return true;
+    return false;
+}
+
+/* A bool tensor in a condition without all of its indices is no comparison:
+ * Lua takes it for true without asking. Read nowhere, one of rank 0, or one
+ * that was indexed in part, was most likely used so. */
 static void l_check_flags(lua_State *L)
 {
-    struct ir_graph *g = trace_of(L)->graph;
-    for (int k = 0; k < g->n_tensors; k++) {
-        const struct ir_tensor *decl = &g->tensors[k];
-        bool read = decl->rank > 0 || decl->dtype != DTYPE_BOOL;
-        for (uint32_t i = 1; i < g->n_nodes && !read; i++)
-            read = g->nodes[i].op == IR_LOAD_B && g->nodes[i].i == k;
-        if (read)
+    struct trace *t = trace_of(L);
+    for (int k = 0; k < t->graph->n_tensors; k++) {
+        const struct ir_tensor *decl = &t->graph->tensors[k];
+        bool suspect = decl->rank == 0 || t->partial[k];
+        if (decl->dtype != DTYPE_BOOL || !suspect || is_read(t->graph, k))
             continue;
+        if (decl->rank > 0)
+            l_fail_at(L, t->partial[k],
+                      "tensor '%s' has %d indices; with fewer it is not read, "
+                      "and a condition takes it for true",
+                      decl->name, decl->rank);
         l_fail_at(L, decl->line,
                   "tensor '%s' is never read; a bool tensor of rank 0 is read "
                   "by calling it: if %s() then",
@@ -82,6 +94,8 @@ static int l_load(lua_State *L)
     struct merged score = {ir_score(g), ir_const_b(g, true), 1, 0};
     struct merged mask = {ir_const_b(g, true), IR_NONE, 1, 0};
     j->t->stage = "trace";
+    j->t->partial =
+        l_alloc(L, sizeof *j->t->partial * (size_t)(g->n_tensors + 1));
     if (a->has_score) {
         lua_getiuservalue(L, attention, 1);
         score = l_trace_mod(L, true);

@@ -112,6 +112,7 @@ struct trace {
     const char *mod;    /* "score_mod" or "mask_mod" while tracing one */
     int pending_line;   /* a traced key was made and not yet used, or 0 */
     int attention_line; /* of the facc.attention call */
+    int *partial; /* by tensor: line of an index that is not the last, or 0 */
     /* the global that was read last without being there, and where */
     char undefined[64];
     int undefined_line;

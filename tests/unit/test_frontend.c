@@ -147,6 +147,7 @@ static const struct trap traps[] = {
      "a plain Lua table is indexed with a traced value (line 4); use "
      "facc.tensor for data, or facc.where"},
     {"score = function(s, b, h) return s + tb[i0] + t2[i0][h] end", NULL},
+    {"score = function(s, b, h) error(42) end", "42"},
     {"score = function(s, b, h) error(h) end",
      "the error object is a traced number"},
     {"score = function(s, b, h) tb[h] = 1 return s end",
@@ -187,6 +188,10 @@ static const struct trap traps[] = {
      "a traced number is assigned to"},
     {"score = function(s, b, h, q) return s + slopez[h] end",
      "attempt to index a nil value (global 'slopez')"},
+    {"mask = function(b, h, q, kv) while true do facc.sum(9, function(k) "
+     "return q end) end end",
+     "the functions inside facc.sum/any/all/max/min/where run too often: does "
+     "a loop never end?"},
     {"mask = function(b, h, q, kv) return q >= windw end",
      "<=: expected a number, but 'windw' is not defined"},
     {"mask = function(b, h, q, kv) return windw ~= q end",
@@ -499,6 +504,12 @@ static const struct file files[] = {
      2,
      "tensor 'flag' is never read; a bool tensor of rank 0 is read by calling "
      "it: if flag() then"},
+    {"local facc = require 'facc'\nlocal keep = facc.tensor('keep', 'bool', "
+     "{'q', 'kv'})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n"
+     "return keep[q] and q >= kv end }",
+     4,
+     "tensor 'keep' has 2 indices; with fewer it is not read, and a condition "
+     "takes it for true"},
     {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = 'q >=' "
      "}",
      2, "mask_mod:1: unexpected symbol near <eof>"},
