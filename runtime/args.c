@@ -4,6 +4,7 @@
  * launch, and by facc_cpu_attention. */
 #include "runtime/args.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -325,14 +326,26 @@ static bool captured_fits(const struct check *c, const facc_declared *want,
     return captured_is(c, name, layout, want, have, z);
 }
 
+/* Integers where the program was proved not to overflow, floats that f32 has:
+ * NaN and the infinities are the caller's to choose. */
 static bool param_fits(const struct check *c, const facc_declared *want,
                        facc_scalar_value v)
 {
-    if (want->dtype != FACC_I32 || (v.i >= INT_MIN && v.i <= INT_MAX))
+    const int64_t far = (int64_t)1 << 60;
+    if (want->dtype == FACC_F32) {
+        if (!isfinite(v.f) || fabs(v.f) <= FLT_MAX)
+            return true;
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "param \"%s\" is declared as f32, %g does not fit",
+                    want->name, v.f);
+    }
+    bool wide = want->dtype == FACC_I64;
+    if (v.i >= (wide ? -far : INT_MIN) && v.i <= (wide ? far - 1 : INT_MAX))
         return true;
     return FAIL(c, FACC_ERR_ARGUMENT,
-                "param \"%s\" is declared as i32, %lld does not fit",
-                want->name, (long long)v.i);
+                "param \"%s\" is declared as %s, %lld does not fit%s",
+                want->name, wide ? "i64" : "i32", (long long)v.i,
+                wide ? " (from -2^60 to 2^60 - 1)" : "");
 }
 
 static bool count_fits(const struct check *c, const char *what, int have,

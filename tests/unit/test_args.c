@@ -150,6 +150,10 @@ static void window_big(struct call *c)
 {
     c->params[0].i = (int64_t)1 << 31;
 }
+static void gain_big(struct call *c)
+{
+    c->params[1].f = 1e39;
+}
 static void no_size(struct call *c)
 {
     c->args.struct_size = 0;
@@ -237,6 +241,8 @@ static const struct refusal refusals[] = {
     {slopes_data, FACC_ERR_ARGUMENT, "\"slopes\": data is NULL"},
     {doc_shape, FACC_ERR_ARGUMENT,
      "\"doc\": shape is [2, 100], expected [2, 70] ([B, kv])"},
+    {gain_big, FACC_ERR_ARGUMENT,
+     "param \"gain\" is declared as f32, 1e+39 does not fit"},
     {window_big, FACC_ERR_ARGUMENT, "param \"window\" is declared as i32"},
     {no_size, FACC_ERR_ARGUMENT, "facc_args.struct_size is 0"},
     {too_long, FACC_ERR_UNSUPPORTED, "Skv is 1073741825"},
