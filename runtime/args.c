@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/error.h"
+
 /* Where and about what a message is. */
 struct check {
     const struct args_rules *rules;
@@ -387,7 +389,8 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
                 struct diag *d)
 {
     const struct check c = {rules, d};
-    return tensors_whole(&c, args) && dtypes_fit(&c, args) &&
+    return reserved_is_zero(args->reserved0, "facc_args.reserved0", d) &&
+           tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
            scalars_fit(&c, args) && captures_fit(&c, args, signature, sizes);
 }

@@ -250,6 +250,8 @@ facc_status facc_cache_list(facc_ctx *ctx,
     struct diag d;
     struct list_call call = {entry, user, 0};
     diag_init(&d);
+    if (!ctx || !entry)
+        return error_null(err, ctx ? "entry" : "ctx");
     for (int i = 0; i < ctx->cache->n_dirs && !call.stopped; i++)
         if (!cache_each(ctx->cache, i, hand_out, &call, &d))
             return error_report(err, &d, NULL, NULL);
@@ -262,6 +264,8 @@ facc_status facc_cache_gc(facc_ctx *ctx, int64_t max_bytes, int64_t *removed,
     struct diag d;
     int64_t r, f;
     diag_init(&d);
+    if (!ctx)
+        return error_null(err, "ctx");
     bool ok = cache_gc(ctx->cache, max_bytes, &r, &f, &d);
     if (removed)
         *removed = r;
@@ -275,6 +279,8 @@ facc_status facc_cache_clear(facc_ctx *ctx, int64_t *removed, facc_error *err)
     struct diag d;
     int64_t r;
     diag_init(&d);
+    if (!ctx)
+        return error_null(err, "ctx");
     bool ok = cache_clear(ctx->cache, &r, &d);
     if (removed)
         *removed = r;

@@ -166,6 +166,8 @@ static bool configure(facc_ctx *ctx, const facc_options *o, struct diag *d)
     ctx->on_compile = o->on_compile;
     ctx->on_warning = o->on_warning;
     ctx->user = o->user;
+    if (!reserved_is_zero(o->reserved0, "facc_options.reserved0", d))
+        return false;
     if (o->cpu_threads < 0)
         return diag_set(d, FACC_ERR_ARGUMENT, "context", NULL, 0,
                         "facc_options.cpu_threads is %d, must be at least 0",
@@ -186,6 +188,8 @@ facc_status facc_ctx_create(facc_ctx **out, const facc_options *options,
     facc_options o;
     struct diag d;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     facc_ctx *ctx = calloc(1, sizeof *ctx);
     if (!ctx) {
@@ -259,6 +263,10 @@ static struct driver *open_driver(facc_ctx *ctx, struct diag *d)
 
 struct driver *ctx_driver(facc_ctx *ctx, struct diag *d)
 {
+    if (!ctx) {
+        diag_set(d, FACC_ERR_ARGUMENT, "api", NULL, 0, "ctx is NULL");
+        return NULL;
+    }
     if (!ctx_not_forked(ctx, d))
         return NULL;
     pthread_mutex_lock(&ctx->lock);

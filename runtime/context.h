@@ -55,7 +55,7 @@ struct facc_ctx {
 };
 
 /* The driver, opened at the first call. NULL with *d filled: no driver or
- * device, or a forked child. */
+ * device, a forked child, or ctx is NULL. */
 struct driver *ctx_driver(facc_ctx *ctx, struct diag *d);
 /* NVRTC likewise; works in a forked child. A failure is not remembered. */
 struct nvrtc *ctx_nvrtc(facc_ctx *ctx, struct diag *d);

@@ -79,6 +79,8 @@ facc_status facc_device_alloc(void **out, facc_ctx *ctx, int32_t device,
 {
     struct diag d;
     cu_ptr p = 0;
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     struct driver *drv = enter(ctx, device, &d);
     if (!drv)
@@ -150,6 +152,8 @@ facc_status facc_timer_create(facc_timer **out, facc_ctx *ctx, int32_t device,
                               facc_error *err)
 {
     struct diag d;
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     facc_timer *t = calloc(1, sizeof *t);
     struct driver *drv = enter(ctx, device, &d);
@@ -178,12 +182,14 @@ facc_status facc_timer_create(facc_timer **out, facc_ctx *ctx, int32_t device,
 
 void *facc_timer_stream(facc_timer *t)
 {
-    return t->stream;
+    return t ? t->stream : NULL;
 }
 
 facc_status facc_timer_begin(facc_timer *t, facc_error *err)
 {
     struct diag d;
+    if (!t)
+        return error_null(err, "timer");
     struct driver *drv = enter(t->ctx, t->device, &d);
     if (!drv)
         return error_report(err, &d, NULL, NULL);
@@ -195,6 +201,8 @@ facc_status facc_timer_end(facc_timer *t, double *milliseconds, facc_error *err)
 {
     struct diag d;
     float ms = 0;
+    if (!t)
+        return error_null(err, "timer");
     struct driver *drv = enter(t->ctx, t->device, &d);
     if (!drv)
         return error_report(err, &d, NULL, NULL);

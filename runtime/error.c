@@ -108,6 +108,29 @@ facc_status error_report(facc_error *err, const struct diag *d,
     return d->status;
 }
 
+facc_status error_null(facc_error *err, const char *what)
+{
+    struct diag d;
+    diag_init(&d);
+    diag_set(&d, FACC_ERR_ARGUMENT, "api", NULL, 0, "%s is NULL", what);
+    return error_report(err, &d, NULL, NULL);
+}
+
+bool reserved_is_zero(int32_t value, const char *what, struct diag *d)
+{
+    return value == 0 ||
+           diag_set(d, FACC_ERR_UNSUPPORTED, "api", NULL, 0,
+                    "%s is %d, which facc %s does not know: update libfacc or "
+                    "leave the field zero",
+                    what, value, FACC_VERSION);
+}
+
+/* Sizes of structs that begin with a size_t are multiples of its own. */
+static bool possible_size(size_t n)
+{
+    return n >= sizeof n && n % sizeof n == 0;
+}
+
 bool versioned_read(void *dst, size_t size, const void *src, const char *what,
                     struct diag *d)
 {
@@ -116,7 +139,7 @@ bool versioned_read(void *dst, size_t size, const void *src, const char *what,
                         what);
     size_t n;
     memcpy(&n, src, sizeof n);
-    if (n < sizeof n || n > 1u << 20)
+    if (!possible_size(n) || n > 1u << 20)
         return diag_set(d, FACC_ERR_ARGUMENT, "api", NULL, 0,
                         "%s.struct_size is %zu: initialise the struct with "
                         "its _INIT macro",
@@ -139,7 +162,7 @@ bool versioned_write(void *dst, const void *src, size_t size)
     if (!dst)
         return false;
     memcpy(&n, dst, sizeof n);
-    if (n < sizeof n)
+    if (!possible_size(n))
         return false;
     size_t body = (n < size ? n : size) - sizeof n;
     memcpy((char *)dst + sizeof n, (const char *)src + sizeof n, body);

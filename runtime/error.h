@@ -15,6 +15,12 @@
 facc_status error_report(facc_error *err, const struct diag *d,
                          const char *source, const char *log);
 
+/* For a pointer that must not be NULL: fills *err, gives FACC_ERR_ARGUMENT. */
+facc_status error_null(facc_error *err, const char *what);
+/* For a reserved field: false, with *d filled, unless it is 0. A later facc.h
+ * may give it a meaning that this library must not ignore. */
+bool reserved_is_zero(int32_t value, const char *what, struct diag *d);
+
 /* Reads a caller's versioned struct of `what` into a zeroed *dst of `size`
  * bytes. False, with *d filled, when struct_size is not set or when the
  * caller's struct is newer and uses fields unknown here. */

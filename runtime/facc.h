@@ -271,11 +271,11 @@ typedef struct facc_kernel facc_kernel;
 FACC_API facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
                                        const facc_variant *variant,
                                        const facc_args *args, facc_error *err);
-/* From memory, disk or NVRTC, in this order. Needs no GPU unless
- * variant->arch is 0. Concurrent calls for one key compile once. Blocks for
- * seconds when it compiles. FACC_ERR_UNSUPPORTED, FACC_ERR_NO_NVRTC,
- * FACC_ERR_NO_JIT, FACC_ERR_COMPILE. *out is the caller's until
- * facc_kernel_free; the machine code stays in the context. */
+/* From memory, disk or NVRTC, in this order, for a program that was loaded in
+ * ctx. Needs no GPU unless variant->arch is 0. Concurrent calls for one key
+ * compile once. Blocks for seconds when it compiles. FACC_ERR_UNSUPPORTED,
+ * FACC_ERR_NO_NVRTC, FACC_ERR_NO_JIT, FACC_ERR_COMPILE. *out is the caller's
+ * until facc_kernel_free; the machine code stays in the context. */
 FACC_API facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx,
                                      facc_program *p,
                                      const facc_variant *variant,

@@ -100,6 +100,8 @@ facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
     struct strbuf b;
     char *log = NULL;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     struct arena *arena = arena_new(&alloc_libc);
     if (!arena)
@@ -258,6 +260,8 @@ facc_status facc_program_explain(char **out, facc_ctx *ctx, facc_program *p,
     struct diag d;
     struct strbuf b;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     struct arena *arena = arena_new(&alloc_libc);
     if (!arena)

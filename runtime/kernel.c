@@ -89,6 +89,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     const struct eval_plan *e = p->compiled->plan;
     memset(plan, 0, sizeof *plan);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !resolve_arch(ctx, &v, &plan->arch, d))
         return false;
     plan->program = p->serial;
@@ -136,6 +137,15 @@ facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
 
 /* ---- get, free, info ---------------------------------------------------- */
 
+/* Plans are known by the program's number in its own context. */
+static bool of_ctx(const facc_ctx *ctx, const facc_program *p, struct diag *d)
+{
+    return p->ctx == ctx ||
+           diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
+                    "the program was loaded in another context: load it in "
+                    "the one that the kernel is asked of");
+}
+
 static void tell(facc_ctx *ctx, const struct module *m,
                  const struct module_origin *origin)
 {
@@ -177,8 +187,11 @@ facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
     struct module_origin origin = {0};
     facc_status status = FACC_OK;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
-    if (given(ctx, p, &d) && kernel_configure(ctx, p, variant, &plan, &d))
+    if (given(ctx, p, &d) && of_ctx(ctx, p, &d) &&
+        kernel_configure(ctx, p, variant, &plan, &d))
         *out = make(ctx, p, &plan, &origin, &d);
     if (*out)
         tell(ctx, (*out)->module, &origin);

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 
 static const char stage_name[] = "load";
+enum { MAX_TEXT = 16 << 20 }; /* bytes of a program */
 
 /* ---- signature ---------------------------------------------------------- */
 
@@ -169,9 +170,13 @@ facc_status facc_program_load_string(facc_program **out, facc_ctx *ctx,
 {
     struct diag d;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     if (!ctx || !name || (!text && size > 0))
         return refuse(err, "ctx, name or text is NULL");
+    if (size > MAX_TEXT)
+        return refuse(err, "the text is larger than 16 MiB: not a Lua program");
     *out = program_new(ctx, name, text ? text : "", size, &d);
     if (*out)
         return FACC_OK;
@@ -183,8 +188,6 @@ facc_status facc_program_load_string(facc_program **out, facc_ctx *ctx,
     return d.status;
 }
 
-enum { MAX_FILE = 16 << 20 };
-
 /* A whole file; NULL with *d filled. */
 static char *read_file(const char *path, size_t *size, struct diag *d)
 {
@@ -194,7 +197,7 @@ static char *read_file(const char *path, size_t *size, struct diag *d)
     while (text) {
         size_t got = fread(text + n, 1, cap - n, f);
         n += got;
-        if (got == 0 || n > MAX_FILE)
+        if (got == 0 || n > MAX_TEXT)
             break;
         char *grown = n == cap ? realloc(text, cap * 2) : text;
         if (!grown)
@@ -211,10 +214,10 @@ static char *read_file(const char *path, size_t *size, struct diag *d)
     else if (ferror(f))
         diag_set(d, FACC_ERR_IO, stage_name, NULL, 0, "cannot read %s: %s",
                  path, strerror(errno));
-    else if (n > MAX_FILE)
+    else if (n > MAX_TEXT)
         diag_set(d, FACC_ERR_IO, stage_name, NULL, 0,
                  "%s is larger than %d MiB: not a Lua file", path,
-                 MAX_FILE >> 20);
+                 MAX_TEXT >> 20);
     if (f)
         fclose(f);
     if (diag_failed(d)) {
@@ -230,6 +233,8 @@ facc_status facc_program_load_file(facc_program **out, facc_ctx *ctx,
     struct diag d;
     size_t size;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     if (!ctx || !path)
         return refuse(err, "ctx or path is NULL");
@@ -343,6 +348,8 @@ facc_status facc_program_load_expressions(facc_program **out, facc_ctx *ctx,
     struct diag d;
     struct strbuf b;
     diag_init(&d);
+    if (!out)
+        return error_null(err, "out");
     *out = NULL;
     if (!ctx || (!declarations && n_declarations > 0))
         return refuse(err, "ctx or declarations is NULL");

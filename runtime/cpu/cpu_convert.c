@@ -131,7 +131,8 @@ facc_status facc_convert(facc_dtype to, void *dst, facc_dtype from,
         return FACC_ERR_ARGUMENT;
     if (n == 0)
         return FACC_OK;
-    if (d == NULL || s == NULL || !is_aligned(a, s) || !is_aligned(b, d))
+    if (d == NULL || s == NULL || !is_aligned(a, s) || !is_aligned(b, d) ||
+        n > PTRDIFF_MAX / from_size || n > PTRDIFF_MAX / to_size)
         return FACC_ERR_ARGUMENT;
     if (a == b) {
         memmove(d, s, n * from_size);
