@@ -154,12 +154,13 @@ START_TEST(long_values_compare)
     ck_assert(!f.g->failed);
     int64_t lo, hi;
     bool wide;
-    struct ir_linear l = form(&f, -1, 1, y, -1, x);
+    /* values are within 2^60: four times their difference still fits */
+    struct ir_linear l = form(&f, -4, 4, y, -4, x);
     ck_assert(ir_linear_range(f.g, &l, &lo, &hi, &wide));
-    ck_assert(!wide && lo == INT64_MIN && hi == INT64_MAX - 1);
-    l = form(&f, -2, 1, y, -1, x);
+    ck_assert(!wide && lo == INT64_MIN && hi == INT64_MAX - 7);
+    l = form(&f, -5, 4, y, -4, x);
     ck_assert(ir_linear_range(f.g, &l, &lo, &hi, &wide));
-    ck_assert(wide && lo == INT64_MIN && hi == INT64_MAX - 2);
+    ck_assert(wide && lo == INT64_MIN && hi == INT64_MAX - 8);
     fixture_close(&f);
 }
 END_TEST
@@ -167,7 +168,7 @@ END_TEST
 static ir_ref wide_sum(struct fixture *f)
 {
     struct ir_param p = {.name = "p", .dtype = DTYPE_I64};
-    return ir_mul(f->g, ir_param(f->g, ir_add_param(f->g, &p)), num(f, 4));
+    return ir_mul(f->g, ir_param(f->g, ir_add_param(f->g, &p)), num(f, 16));
 }
 static ir_ref wide_coefficient(struct fixture *f)
 {
@@ -190,7 +191,7 @@ static ir_ref wide_comparison(struct fixture *f)
 {
     struct ir_param p = {.name = "p", .dtype = DTYPE_I64};
     ir_ref x = ir_param(f->g, ir_add_param(f->g, &p));
-    return lt(f, ir_mul(f->g, num(f, 2), x), sub(f, f->q, x));
+    return lt(f, ir_mul(f->g, num(f, 8), x), sub(f, f->q, x));
 }
 
 START_TEST(leaving_64_bits_is_an_error)
