@@ -45,8 +45,7 @@ static ir_ref plain(struct ir_graph *g, enum ir_op op, ir_ref *x)
     return ir_intern(g, op, info->out, (uint32_t)info->n, x, NULL, 0, 0);
 }
 
-/* --- ints ------------------------------------------------------------------
- */
+/* --- ints ----------------------------------------------------------------- */
 
 /* a * x + b * y; y may be IR_NONE */
 static ir_ref linear2(struct ir_graph *g, ir_ref x, int64_t a, ir_ref y,
@@ -238,8 +237,7 @@ static ir_ref absolute(struct ir_graph *g, enum ir_op op, ir_ref *x)
     return plain(g, op, x);
 }
 
-/* --- floats ----------------------------------------------------------------
- */
+/* --- floats --------------------------------------------------------------- */
 
 /* Bounds the look into a sum; beyond, the answer is the safe one. */
 enum { ZERO_DEPTH = 4 };
@@ -427,8 +425,7 @@ static ir_ref compare(struct ir_graph *g, enum ir_op op, ir_ref *x)
     return op == IR_FLT ? ir_lt(g, x[0], x[1]) : ir_le(g, x[0], x[1]);
 }
 
-/* --- any op ------------------------------------------------------------------
- */
+/* --- any op --------------------------------------------------------------- */
 
 static ir_ref fold(struct ir_graph *g, enum ir_op op, const ir_ref *x, int n)
 {
@@ -504,8 +501,7 @@ ir_ref ir_build(struct ir_graph *g, enum ir_op op, const ir_ref *operands)
     return rules[op] ? rules[op](g, op, x) : plain(g, op, x);
 }
 
-/* --- Lua's operators ---------------------------------------------------------
- */
+/* --- Lua's operators ------------------------------------------------------ */
 
 ir_ref ir_to_float(struct ir_graph *g, ir_ref r)
 {

@@ -28,16 +28,16 @@ static bool has_own_rule(enum ir_op op)
            op == IR_LEN_KV;
 }
 
-static bool is_load(enum ir_op op)
+/* Reads the call's memory: used lengths are a tensor [B] too. */
+static bool is_read(enum ir_op op)
 {
-    return op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F ||
-           op == IR_LEN_Q || op == IR_LEN_KV;
+    return ir_op_is_load(op) || op == IR_LEN_Q || op == IR_LEN_KV;
 }
 
 /* Very rough, in simple vector ops. */
 static int op_cost(enum ir_op op, uint32_t n)
 {
-    if (is_load(op))
+    if (is_read(op))
         return 4;
     if (has_own_rule(op))
         return (int)(n < 1000 ? n : 1000);
@@ -62,7 +62,7 @@ static void fill_steps(struct eval_plan *p, const ir_ref *order,
         t->type = x->type;
         t->scope = (uint8_t)scope;
         t->wide = scope == EVAL_COL || scope == EVAL_CELL;
-        t->taint = is_load(x->op);
+        t->taint = is_read(x->op);
         t->reads_score = x->deps & IR_DEP_SCORE;
         t->n = x->n;
         t->first = args;
@@ -100,8 +100,10 @@ struct eval_plan *eval_plan_new(struct arena *a, struct ir_graph *g,
     struct eval_plan *p = arena_alloc(a, sizeof *p);
     ir_ref *order;
     uint32_t n_args = 0;
-    if (p == NULL || !ir_walk(g, roots, &order, &p->n_steps))
+    if (p == NULL || !ir_walk(g, roots, &order, &p->n_steps)) {
+        diag_nomem(g->diag, "eval"); /* unless the graph has failed before */
         return NULL;
+    }
     uint32_t *position = arena_alloc(a, g->n_nodes * sizeof *position);
     for (uint32_t j = 0; j < p->n_steps; j++)
         n_args += ir_node(g, order[j])->n;
@@ -435,13 +437,13 @@ static void run_step(struct eval_state *s, uint32_t step)
     void *d = s->val[step];
     int n = t->wide ? s->n_kv : 1;
     enum ir_op op = (enum ir_op)t->op;
-    if (op == IR_LIN || op == IR_GE0 || op == IR_EQ0)
+    if (ir_op_is_linear(op))
         run_linear(s, t, d, n);
     else if (op == IR_AND || op == IR_OR)
         run_logic(s, t, d, n);
     else if (op == IR_LEN_Q || op == IR_LEN_KV)
         run_length(s, step, d, n);
-    else if (is_load(op))
+    else if (ir_op_is_load(op))
         run_load(s, step, d, n);
     else if (t->n == 0)
         run_leaf(s, t, d);
@@ -449,7 +451,7 @@ static void run_step(struct eval_state *s, uint32_t step)
         s->k->table(op, n, d, s->val[p->arg[t->first]],
                     t->n > 1 ? s->val[p->arg[t->first + 1]] : NULL,
                     t->n > 2 ? s->val[p->arg[t->first + 2]] : NULL);
-    if (t->taint && !is_load(op))
+    if (t->taint && !is_read(op))
         eval_poison_step(s, step);
     if (t->spread)
         spread(s, t, d);

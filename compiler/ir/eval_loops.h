@@ -25,6 +25,7 @@
 #define EV_X12(o) __typeof__(EV_NUM(o))
 #define EV_OUT(o) __typeof__(EV_PICK(EV_IS(o) == 0, (uint8_t)0, EV_NUM(o)))
 
+/* NOLINTNEXTLINE(readability-function-size): one case per row of the table */
 EV_TARGET static void EV_FN(table)(enum ir_op op, int n, void *d,
                                    const void *p0, const void *p1,
                                    const void *p2)

@@ -249,8 +249,7 @@ static struct interval iv_ishr(const struct interval *x)
     return any_int();
 }
 
-/* --- floats ----------------------------------------------------------------
- */
+/* --- floats --------------------------------------------------------------- */
 
 static struct interval floats(double lo, double hi, bool nan)
 {
@@ -548,8 +547,7 @@ static struct interval iv_rsqrt(const struct interval *x)
     return with_margin(1 / sqrt(x->f.hi), 1 / sqrt(x->f.lo), ulps, x->f.nan);
 }
 
-/* --- between the types -----------------------------------------------------
- */
+/* --- between the types ---------------------------------------------------- */
 
 static struct interval iv_i2f(const struct interval *x)
 {
@@ -637,8 +635,7 @@ static struct interval iv_sel(const struct interval *x)
     return hull(&x[1], &x[2]);
 }
 
-/* --- the table ---------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------ */
 
 /* The caller has its own rule; for its mistake, everything of the type. */
 static struct interval anything(enum ir_type t)

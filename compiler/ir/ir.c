@@ -160,11 +160,6 @@ static uint64_t float_bits(double f)
     return u;
 }
 
-static bool is_load(enum ir_op op)
-{
-    return op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F;
-}
-
 /* From content alone: operands by their own hashes, declared things by what
  * they are and their place, never by name. */
 static uint64_t node_hash(const struct ir_graph *g, const struct ir_node *p,
@@ -173,7 +168,7 @@ static uint64_t node_hash(const struct ir_graph *g, const struct ir_node *p,
     uint64_t h = hash_mix(p->op, p->type);
     h = hash_mix(h, (uint64_t)p->i);
     h = hash_mix(h, float_bits(p->f));
-    if (is_load((enum ir_op)p->op)) {
+    if (ir_op_is_load(p->op)) {
         h = hash_mix(h, g->tensors[p->i].dtype);
         h = hash_mix(h, (uint64_t)g->tensors[p->i].rank);
     } else if (p->op == IR_PARAM_I || p->op == IR_PARAM_F) {

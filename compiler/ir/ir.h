@@ -152,6 +152,16 @@ static inline bool ir_is(const struct ir_graph *g, ir_ref r, enum ir_op op)
 {
     return g->nodes[r].op == op;
 }
+/* Reads a captured tensor. */
+static inline bool ir_op_is_load(enum ir_op op)
+{
+    return op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F;
+}
+/* Has coefficients: a linear form or a predicate over one. */
+static inline bool ir_op_is_linear(enum ir_op op)
+{
+    return op == IR_LIN || op == IR_GE0 || op == IR_EQ0;
+}
 
 /* --- leaves --------------------------------------------------------- */
 ir_ref ir_const_b(struct ir_graph *g, bool v);

@@ -269,7 +269,7 @@ static bool stays_narrow(struct ir_graph *g, const struct ir_linear *l,
 static bool split(struct ir_graph *g, const struct ir_linear *l, int *budget,
                   ir_ref *out)
 {
-    for (uint32_t j = 0; j<l->n && * budget> 0; j++) {
+    for (uint32_t j = 0; j < l->n && 0 < *budget; j++) {
         ir_ref t = l->term[j];
         const struct ir_node *p = ir_node(g, t);
         bool is_abs = p->op == IR_IABS, is_min = p->op == IR_IMIN;

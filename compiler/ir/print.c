@@ -62,11 +62,6 @@ static void linear(const struct printer *p, ir_ref r)
                     magnitude(n->i));
 }
 
-static bool is_load(enum ir_op op)
-{
-    return op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F;
-}
-
 static void content(const struct printer *p, ir_ref r)
 {
     const struct ir_node *n = ir_node(p->g, r);
@@ -82,11 +77,11 @@ static void content(const struct printer *p, ir_ref r)
         strbuf_addf(p->out, " %s", var_names[n->i]);
     } else if (op == IR_PARAM_I || op == IR_PARAM_F) {
         strbuf_addf(p->out, " %s", p->g->params[n->i].name);
-    } else if (is_load(op)) {
+    } else if (ir_op_is_load(op)) {
         strbuf_addf(p->out, " %s[", p->g->tensors[n->i].name);
         operands(p, r, ", ");
         strbuf_add(p->out, "]");
-    } else if (op == IR_LIN || op == IR_GE0 || op == IR_EQ0) {
+    } else if (ir_op_is_linear(op)) {
         strbuf_add(p->out, " ");
         linear(p, r);
     } else if (n->n) {

@@ -233,11 +233,6 @@ static ir_ref select_linear(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
     return ir_linear_node(g, &shared);
 }
 
-static bool is_load(const struct ir_graph *g, ir_ref r)
-{
-    return ir_is(g, r, IR_LOAD_I) || ir_is(g, r, IR_LOAD_F);
-}
-
 /* Operand of f that stands where t has operand k. */
 static ir_ref partner(const struct ir_graph *g, ir_ref t, ir_ref f, uint32_t k)
 {
@@ -259,7 +254,7 @@ static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
     uint32_t n = p->n, different = 0;
     for (uint32_t k = 0; k < n; k++)
         different += ir_arg(g, t, k) != partner(g, t, f, k);
-    if (different != 1 && !is_load(g, t))
+    if (different != 1 && !ir_op_is_load(ir_node(g, t)->op))
         return IR_NONE;
     ir_ref x[IR_MAX_RANK];
     for (uint32_t k = 0; k < n; k++) {

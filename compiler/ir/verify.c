@@ -7,16 +7,6 @@
 
 #include <inttypes.h>
 
-static bool is_load(enum ir_op op)
-{
-    return op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F;
-}
-
-static bool is_linear(enum ir_op op)
-{
-    return op == IR_LIN || op == IR_GE0 || op == IR_EQ0;
-}
-
 static bool is_logic(enum ir_op op)
 {
     return op == IR_AND || op == IR_OR;
@@ -47,7 +37,7 @@ static const char *check_types(const struct ir_graph *g, ir_ref r)
                                               : IR_INT;
         if (ir_node(g, a)->type != want)
             return "type of an operand";
-        if (!is_linear(p->op) && ir_coef(g, r, k))
+        if (!ir_op_is_linear(p->op) && ir_coef(g, r, k))
             return "a coefficient outside a linear form";
     }
     return NULL;
@@ -66,7 +56,7 @@ static const char *check_leaf(const struct ir_graph *g, ir_ref r)
         if (dtype_is_float(g->params[p->i].dtype) != (p->op == IR_PARAM_F))
             return "type of a param";
     }
-    if (is_load(p->op)) {
+    if (ir_op_is_load(p->op)) {
         if (p->i < 0 || p->i >= g->n_tensors)
             return "no such tensor";
         const struct ir_tensor *t = &g->tensors[p->i];
@@ -156,7 +146,7 @@ static const char *check(const struct ir_graph *g, ir_ref r)
     enum ir_op op = ir_node(g, r)->op;
     if (!wrong)
         wrong = check_leaf(g, r);
-    if (!wrong && is_linear(op))
+    if (!wrong && ir_op_is_linear(op))
         wrong = check_linear(g, r);
     if (!wrong && (is_logic(op) || op == IR_NOT))
         wrong = check_logic(g, r);

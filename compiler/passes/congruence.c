@@ -29,8 +29,7 @@ static int node_weight(const struct ir_graph *g, ir_ref r)
     enum ir_op op = ir_node(g, r)->op;
     if (op == IR_LIN)
         return 1;
-    bool dear = op == IR_LOAD_B || op == IR_LOAD_I || op == IR_LOAD_F ||
-                op == IR_IDIV || op == IR_IMOD;
+    bool dear = ir_op_is_load(op) || op == IR_IDIV || op == IR_IMOD;
     return dear ? 4 : 2;
 }
 

@@ -11,11 +11,6 @@ const char *scope_name(enum scope s)
     return names[s];
 }
 
-static bool is_linear(const struct ir_graph *g, ir_ref r)
-{
-    return ir_is(g, r, IR_LIN) || ir_is(g, r, IR_GE0) || ir_is(g, r, IR_EQ0);
-}
-
 static bool is_index(const struct ir_graph *g, ir_ref r, enum ir_var v)
 {
     return ir_is(g, r, IR_VAR_I) && ir_node(g, r)->i == (int64_t)v;
@@ -27,7 +22,7 @@ static bool is_diagonal(const struct ir_graph *g, ir_ref r,
                         const enum scope *of)
 {
     uint64_t sum = 0; /* of the factors of q and kv, mod 2^64 */
-    bool linear = is_linear(g, r);
+    bool linear = ir_op_is_linear(ir_node(g, r)->op);
     for (uint32_t k = 0; k < ir_node(g, r)->n; k++) {
         ir_ref a = ir_arg(g, r, k);
         if (linear && (is_index(g, a, IR_VAR_Q) || is_index(g, a, IR_VAR_KV)))

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-/* Same values as facc_status (runtime/facc.h asserts that). */
+/* Same values as facc_status (runtime/error.c asserts that). */
 enum diag_status {
     DIAG_OK = 0,
     DIAG_ARGUMENT = -1,

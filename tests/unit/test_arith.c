@@ -214,8 +214,7 @@ START_TEST(constants_fold_as_lua_computes)
 }
 END_TEST
 
-/* --- random programs -------------------------------------------------------
- */
+/* --- random programs ------------------------------------------------------ */
 
 enum { POINTS = 24, STEPS = 40 };
 

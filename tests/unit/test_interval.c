@@ -31,8 +31,7 @@ static uint32_t rnd(uint32_t n)
     return (uint32_t)(bits64() >> 32) % n;
 }
 
-/* --- ints ------------------------------------------------------------------
- */
+/* --- ints ----------------------------------------------------------------- */
 
 static int64_t any_int(void)
 {
@@ -285,8 +284,7 @@ START_TEST(linear_forms)
 }
 END_TEST
 
-/* --- floats ----------------------------------------------------------------
- */
+/* --- floats --------------------------------------------------------------- */
 
 /* Always a float number, so that points in between exist for both widths. */
 static float any_float(void)
@@ -497,8 +495,7 @@ START_TEST(only_nan)
 }
 END_TEST
 
-/* --- between the types -------------------------------------------------------
- */
+/* --- between the types ---------------------------------------------------- */
 
 static void check_bool(const struct interval *r, bool v, const char *what)
 {

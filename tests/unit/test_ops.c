@@ -112,8 +112,7 @@ START_TEST(derivatives_name_what_exists)
 }
 END_TEST
 
-/* --- the derivative language on doubles ------------------------------------
- */
+/* --- the derivative language on doubles ----------------------------------- */
 
 #define ADD(a, b) ((a) + (b))
 #define SUB(a, b) ((a) - (b))
