@@ -1,4 +1,5 @@
-/* facc bench: times a program on random inputs. */
+/* facc bench: times a program on random inputs. In: options of a job and
+ * --rounds. Out: a table or JSON on stdout. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>

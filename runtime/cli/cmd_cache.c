@@ -1,4 +1,5 @@
-/* facc cache: what is in the cache; verify, gc, clear. */
+/* facc cache: what is in the cache; verify, gc, clear. In: a subcommand. Out:
+ * a table or JSON on stdout; exit code 1 where verify finds a broken entry. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>
@@ -122,7 +123,7 @@ static int run(int argc, char **argv)
         rc = collect(ctx, o.n_positional > 1 ? o.positional[1] : NULL);
     else if (!strcmp(what, "path"))
         rc = path(ctx);
-    else if (strcmp(what, "clear"))
+    else if (strcmp(what, "clear") != 0)
         rc = cli_usage(&command_cache, "there is no 'cache %s'", what);
     else if (facc_cache_clear(ctx, &removed, &err))
         rc = cli_fail_facc(&err);

@@ -1,4 +1,6 @@
-/* facc check: the kernel (or the CPU path) against the f64 oracle. */
+/* facc check: the kernel (or the CPU path) against the f64 oracle. In:
+ * options of a job. Out: errors and verdict on stdout; exit code 1 over a
+ * limit. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>

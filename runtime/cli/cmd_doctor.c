@@ -1,4 +1,5 @@
-/* facc doctor: what is there, what is missing and how to get it. */
+/* facc doctor: what is there, what is missing and how to get it. In:
+ * the machine. Out: a report or JSON on stdout. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,5 @@
-/* facc emit: IR, generated CUDA or PTX of a program. */
+/* facc emit: IR, generated CUDA or PTX of a program. In: a program
+ * and one variant. Out: text on stdout. */
 #include "runtime/cli/variants.h"
 
 #include <stdio.h>

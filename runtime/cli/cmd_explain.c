@@ -1,4 +1,5 @@
-/* facc explain: what the compiler knows about a program. */
+/* facc explain: what the compiler knows about a program. In: a
+ * program and one variant. Out: text or JSON on stdout. */
 #include "runtime/cli/variants.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* facc run: one attention call, .npy in and out. */
+/* facc run: one attention call, .npy in and out. In: options of a job. Out:
+ * .npy files, numbers on stdout. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>

@@ -143,7 +143,7 @@ static int declare_tensors(const struct options *o, facc_declaration *decl,
 
 static int load_expressions(const struct options *o, struct job *job)
 {
-    facc_declaration *decl = cli_alloc(2 * MAX_NAMED * sizeof *decl);
+    facc_declaration *decl = cli_alloc(sizeof *decl * 2 * MAX_NAMED);
     facc_error err = FACC_ERROR_INIT;
     size_t n = 0;
     int rc = declare_tensors(o, decl, &n);
@@ -356,8 +356,8 @@ static int choose_device(const struct command *c, const struct options *o,
     snprintf(job->device_name, sizeof job->device_name, "CPU");
     if (want && !strcmp(want, "cpu"))
         return EXIT_OK;
-    if (want && strcmp(want, "gpu") &&
-        (strncmp(want, "gpu:", 4) || !cli_parse_int(want + 4, &ordinal)))
+    if (want && strcmp(want, "gpu") != 0 &&
+        (strncmp(want, "gpu:", 4) != 0 || !cli_parse_int(want + 4, &ordinal)))
         return cli_usage(c, "--device is cpu, gpu or gpu:N, got '%s'", want);
     if (facc_system(job->ctx, &sys, &err))
         return cli_fail_facc(&err);

@@ -1,4 +1,5 @@
-/* facc: dispatch to a subcommand. */
+/* facc: hands argv over to the subcommand that its first word names; help and
+ * version are its own. */
 #include "runtime/cli/cli.h"
 
 #include <stdio.h>

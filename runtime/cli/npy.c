@@ -112,7 +112,7 @@ static bool read_header(const char *path, FILE *f, char **header, char *why,
 {
     unsigned char head[12];
     size_t n = 0;
-    if (fread(head, 1, 8, f) != 8 || memcmp(head, magic, sizeof magic))
+    if (fread(head, 1, 8, f) != 8 || memcmp(head, magic, sizeof magic) != 0)
         return fail(why, size, "%s: not a .npy file", path);
     size_t width = head[6] == 1 ? 2 : 4;
     if (head[6] < 1 || head[6] > 3)
@@ -177,7 +177,7 @@ bool npy_read(const char *path, facc_dtype raw, struct array *out, char *why,
               parse_shape(path, header, &out->t, why, size) &&
               set_layout(path, out, why, size);
     const char *order = ok ? dict_value(header, "fortran_order") : NULL;
-    if (ok && (!order || strncmp(order, "False", 5)))
+    if (ok && (!order || strncmp(order, "False", 5) != 0))
         ok = fail(why, size,
                   "%s: the array is in Fortran order; save "
                   "numpy.ascontiguousarray(a)",

@@ -42,14 +42,14 @@ static size_t lay_out(struct cpu_scratch *s, const struct cpu_call *call,
     size_t size = call->kernels->size, used = 0;
     size_t d = (size_t)call->size.D, dv = (size_t)s->dv_pad;
     s->q = carve(base, &used, M * d, size);
-    s->s = carve(base, &used, M * N, size);
+    s->s = carve(base, &used, (size_t)M * N, size);
     s->o = carve(base, &used, M * dv, size);
     s->k = carve(base, &used, N * d, size);
     s->v = carve(base, &used, N * dv, size);
     s->rows = carve(base, &used, GROUP * (d > dv ? d : dv), sizeof(float));
     s->out = carve(base, &used, dv, sizeof(double));
-    s->keep = carve(base, &used, M * N, 1);
-    s->dead = carve(base, &used, M * N, 1);
+    s->keep = carve(base, &used, (size_t)M * N, 1);
+    s->dead = carve(base, &used, (size_t)M * N, 1);
     return used;
 }
 
@@ -166,7 +166,7 @@ static bool mask_rows(struct cpu_scratch *s, const struct tile *t, bool *none,
 {
     *none = true;
     for (int i = 0; i < t->rows; i++) {
-        uint8_t *keep = s->keep + i * N;
+        uint8_t *keep = s->keep + (size_t)i * N;
         if (!eval_row(s->eval, t->q0 + i, NULL, keep, d))
             return false;
         *none &= memchr(keep, 1, (size_t)t->n) == NULL;
@@ -193,7 +193,7 @@ static bool score_rows(const struct cpu_call *call, struct cpu_scratch *s,
     bool eval = both || eval_plan_has_score(call->plan);
     for (int i = 0; i < t->rows; i++) {
         void *row = row_of(call, s->s, i, N);
-        uint8_t *keep = s->keep + i * N;
+        uint8_t *keep = s->keep + (size_t)i * N;
         if (eval && !eval_row(s->eval, t->q0 + i, row, both ? keep : NULL, d))
             return false;
         if (t->mask)

@@ -187,7 +187,7 @@ class Program:
         """Text: "ir", "variant", "config", "flat" or "ptx". The keywords are
         those of Kernel; "ir" needs none."""
         v = c.byref(_variant(**variant)) if variant else None
-        return _take_text(_create(_program_dump, self.context.handle, self.handle, v,
+        return _take_text(_create(_lib.facc_program_dump, self.context.handle, self.handle, v,
                                   _abi.DUMPS[what]))
 
     def explain(self, json=False, **variant):
@@ -202,10 +202,6 @@ class Program:
         if kernel is None:
             kernel = self._kernels[key] = Kernel(self, **variant)
         return kernel
-
-
-def _program_dump(out, context, program, variant, what, error):
-    return _lib.facc_program_dump(out, context, program, variant, what, error)
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
