@@ -38,6 +38,15 @@ union value {
     double f;
 };
 
+static inline union value of_int(int64_t i)
+{
+    return (union value){.i = i};
+}
+static inline union value of_float(double f)
+{
+    return (union value){.f = f};
+}
+
 static inline int64_t oracle_linear(const struct ir_graph *g, ir_ref r,
                                     const union value *v)
 {
@@ -59,20 +68,14 @@ static inline int64_t oracle_logic(const struct ir_graph *g, ir_ref r,
 static inline union value oracle_load(const struct ir_node *p, int64_t i,
                                       int64_t j)
 {
-    union value out = {0};
     if (i < 0 || i >= T_EXTENT || j < 0 || j >= T_EXTENT)
         ck_abort_msg("a read outside a tensor");
-    if (p->i == T_INT)
-        out.i = oracle_int[i];
-    else if (p->i == T_OTHER)
-        out.i = oracle_other[i];
-    else if (p->i == T_BOOL)
-        out.i = oracle_bool[i];
-    else if (p->i == T_FLOAT)
-        out.f = oracle_float[i];
-    else
-        out.i = oracle_table(i, j);
-    return out;
+    if (p->i == T_FLOAT)
+        return of_float(oracle_float[i]);
+    return of_int(p->i == T_INT     ? oracle_int[i]
+                  : p->i == T_OTHER ? oracle_other[i]
+                  : p->i == T_BOOL  ? oracle_bool[i]
+                                    : oracle_table(i, j));
 }
 
 static inline int64_t oracle_var(const struct point *at, int64_t var)
@@ -97,103 +100,76 @@ static inline union value oracle_node(const struct ir_graph *g, ir_ref r,
                                       const struct point *at)
 {
     const struct ir_node *p = ir_node(g, r);
-    union value x[3] = {{0}}, out = {0};
+    union value x[3] = {{0}};
     for (uint32_t k = 0; k < p->n && k < 3; k++)
         x[k] = v[ir_arg(g, r, k)];
     switch ((int)p->op) {
     case IR_CONST_B:
     case IR_CONST_I:
-        out.i = p->i;
-        break;
+        return of_int(p->i);
     case IR_CONST_F:
-        out.f = p->f;
-        break;
+        return of_float(p->f);
     case IR_VAR_I:
-        out.i = oracle_var(at, p->i);
-        break;
+        return of_int(oracle_var(at, p->i));
     case IR_SCORE:
-        out.f = at->score;
-        break;
+        return of_float(at->score);
     case IR_PARAM_I:
-        out.i = oracle_w;
-        break;
+        return of_int(oracle_w);
     case IR_PARAM_F:
-        out.f = oracle_c;
-        break;
+        return of_float(oracle_c);
     case IR_LOAD_B:
     case IR_LOAD_I:
     case IR_LOAD_F:
         return oracle_load(p, x[0].i, x[1].i);
     case IR_LIN:
-        out.i = oracle_linear(g, r, v);
-        break;
+        return of_int(oracle_linear(g, r, v));
     case IR_GE0:
-        out.i = oracle_linear(g, r, v) >= 0;
-        break;
+        return of_int(oracle_linear(g, r, v) >= 0);
     case IR_EQ0:
-        out.i = oracle_linear(g, r, v) == 0;
-        break;
+        return of_int(oracle_linear(g, r, v) == 0);
     case IR_IMUL:
-        out.i = x[0].i * x[1].i;
-        break;
+        return of_int(x[0].i * x[1].i);
     case IR_IDIV:
-        out.i = oracle_div(x[0].i, x[1].i);
-        break;
+        return of_int(oracle_div(x[0].i, x[1].i));
     case IR_IMOD:
-        out.i = x[0].i - x[1].i * oracle_div(x[0].i, x[1].i);
-        break;
+        return of_int(x[0].i - x[1].i * oracle_div(x[0].i, x[1].i));
     case IR_IMIN:
-        out.i = x[0].i < x[1].i ? x[0].i : x[1].i;
-        break;
+        return of_int(x[0].i < x[1].i ? x[0].i : x[1].i);
     case IR_IMAX:
-        out.i = x[0].i > x[1].i ? x[0].i : x[1].i;
-        break;
+        return of_int(x[0].i > x[1].i ? x[0].i : x[1].i);
     case IR_IABS:
-        out.i = llabs(x[0].i);
-        break;
+        return of_int(llabs(x[0].i));
     case IR_SEL_I:
     case IR_SEL_F:
         return x[0].i ? x[1] : x[2];
     case IR_NOT:
-        out.i = !x[0].i;
-        break;
+        return of_int(!x[0].i);
     case IR_AND:
-        out.i = oracle_logic(g, r, v, true);
-        break;
+        return of_int(oracle_logic(g, r, v, true));
     case IR_OR:
-        out.i = oracle_logic(g, r, v, false);
-        break;
+        return of_int(oracle_logic(g, r, v, false));
     case IR_FLT:
-        out.i = x[0].f < x[1].f;
-        break;
+        return of_int(x[0].f < x[1].f);
     case IR_FLE:
-        out.i = x[0].f <= x[1].f;
-        break;
+        return of_int(x[0].f <= x[1].f);
     case IR_FEQ:
-        out.i = x[0].f == x[1].f;
-        break;
+        return of_int(x[0].f == x[1].f);
     case IR_I2F:
-        out.f = (double)x[0].i;
-        break;
+        return of_float((double)x[0].i);
     case IR_FADD:
-        out.f = x[0].f + x[1].f;
-        break;
+        return of_float(x[0].f + x[1].f);
     case IR_FSUB:
-        out.f = x[0].f - x[1].f;
-        break;
+        return of_float(x[0].f - x[1].f);
     case IR_FMUL:
-        out.f = x[0].f * x[1].f;
-        break;
+        return of_float(x[0].f * x[1].f);
     case IR_FDIV:
-        out.f = x[0].f / x[1].f;
-        break;
+        return of_float(x[0].f / x[1].f);
     case IR_FNEG:
-        out.f = -x[0].f;
-        break;
+        return of_float(-x[0].f);
     default:
         ck_abort_msg("op %s has no value in tests", ir_op_info(p->op)->name);
     }
-    return out;
+    return of_int(0);
 }
 
 /* Reachable nodes in order and room for their values. */
@@ -425,123 +401,110 @@ static inline bool same_double(double a, double b)
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
+/* The kinds whose value is a float, but for selects. */
+static inline union value tree_value_float(const struct tree *t,
+                                           const union value *x,
+                                           const struct point *at)
+{
+    switch ((int)t->kind) {
+    case TREE_SCORE:
+        return of_float(at->score);
+    case TREE_FCONST:
+        return of_float(t->f);
+    case TREE_FLOAD:
+        return of_float(oracle_float[wrap(x[0].i)]);
+    case TREE_FADD:
+        return of_float(x[0].f + x[1].f);
+    case TREE_FSUB:
+        return of_float(x[0].f - x[1].f);
+    case TREE_FMUL:
+        return of_float(x[0].f * x[1].f);
+    case TREE_FLOAT:
+        return of_float((double)x[0].i);
+    case TREE_MINUS_INF:
+        return of_float(-INFINITY);
+    default:
+        ck_abort_msg("a tree of kind %d has no value", (int)t->kind);
+    }
+    return of_float(0);
+}
+
 static inline union value tree_value(const struct forest *w, int r,
                                      const struct point *at)
 {
     const struct tree *t = &w->t[r];
-    union value x[4] = {{0}}, out = {0};
-    for (int k = 0; k < t->n; k++)
+    union value x[4] = {{0}};
+    bool all = true, any = false;
+    for (int k = 0; k < t->n; k++) {
         x[k] = tree_value(w, t->x[k], at);
+        all &= x[k].i != 0;
+        any |= x[k].i != 0;
+    }
     int64_t a = x[0].i, b = x[1].i;
-    switch (t->kind) {
+    switch ((int)t->kind) {
     case TREE_VAR:
-        out.i = oracle_var(at, t->i);
-        break;
+        return of_int(oracle_var(at, t->i));
     case TREE_CONST:
     case TREE_TRUE:
-        out.i = t->i;
-        break;
+        return of_int(t->i);
     case TREE_PARAM:
-        out.i = oracle_w;
-        break;
+        return of_int(oracle_w);
     case TREE_LOAD:
-        out.i = t->i == T_INT ? oracle_int[wrap(a)] : oracle_other[wrap(a)];
-        break;
+        return of_int(t->i == T_INT ? oracle_int[wrap(a)]
+                                    : oracle_other[wrap(a)]);
     case TREE_TABLE:
-        out.i = oracle_table(wrap(a), wrap(b));
-        break;
+        return of_int(oracle_table(wrap(a), wrap(b)));
     case TREE_ADD:
-        out.i = a + b;
-        break;
+        return of_int(a + b);
     case TREE_SUB:
-        out.i = a - b;
-        break;
+        return of_int(a - b);
     case TREE_SCALE:
-        out.i = a * t->i;
-        break;
+        return of_int(a * t->i);
     case TREE_DIV:
-        out.i = (int64_t)floor((double)a / (double)t->i);
-        break;
+        return of_int((int64_t)floor((double)a / (double)t->i));
     case TREE_MOD:
-        out.i = a - t->i * (int64_t)floor((double)a / (double)t->i);
-        break;
+        return of_int(a - t->i * (int64_t)floor((double)a / (double)t->i));
     case TREE_MIN:
-        out.i = a < b ? a : b;
-        break;
+        return of_int(a < b ? a : b);
     case TREE_MAX:
-        out.i = a < b ? b : a;
-        break;
+        return of_int(a < b ? b : a);
     case TREE_ABS:
-        out.i = a < 0 ? -a : a;
-        break;
+        return of_int(a < 0 ? -a : a);
     case TREE_SELECT:
         return a ? x[1] : x[2];
     case TREE_LT:
-        out.i = a < b;
-        break;
+        return of_int(a < b);
     case TREE_LE:
-        out.i = a <= b;
-        break;
+        return of_int(a <= b);
     case TREE_EQ:
     case TREE_SAME:
-        out.i = a == b;
-        break;
+        return of_int(a == b);
     case TREE_LT_CONST:
-        out.i = (double)a < t->f;
-        break;
+        return of_int((double)a < t->f);
     case TREE_EQ_CONST:
-        out.i = (double)a == t->f;
-        break;
+        return of_int((double)a == t->f);
     case TREE_CONST_LE:
-        out.i = t->f <= (double)a;
-        break;
+        return of_int(t->f <= (double)a);
     case TREE_NOT:
-        out.i = !a;
-        break;
+        return of_int(!a);
     case TREE_AND:
-        out.i = 1;
-        for (int k = 0; k < t->n; k++)
-            out.i &= x[k].i;
-        break;
+        return of_int(all);
     case TREE_OR:
-        for (int k = 0; k < t->n; k++)
-            out.i |= x[k].i;
-        break;
+        return of_int(any);
     case TREE_FLAG:
-        out.i = oracle_bool[wrap(a)];
-        break;
-    case TREE_SCORE:
-        out.f = at->score;
-        break;
-    case TREE_FCONST:
-        out.f = t->f;
-        break;
-    case TREE_FLOAD:
-        out.f = oracle_float[wrap(a)];
-        break;
-    case TREE_FADD:
-        out.f = x[0].f + x[1].f;
-        break;
-    case TREE_FSUB:
-        out.f = x[0].f - x[1].f;
-        break;
-    case TREE_FMUL:
-        out.f = x[0].f * x[1].f;
-        break;
-    case TREE_FLOAT:
-        out.f = (double)a;
-        break;
-    case TREE_MINUS_INF:
-        out.f = -INFINITY;
-        break;
+        return of_int(oracle_bool[wrap(a)]);
     case TREE_FLT:
-        out.i = x[0].f < x[1].f;
-        break;
+        return of_int(x[0].f < x[1].f);
     case TREE_FEQ:
-        out.i = x[0].f == x[1].f;
-        break;
+        return of_int(x[0].f == x[1].f);
+    default:
+        return tree_value_float(t, x, at);
     }
-    return out;
+}
+
+static inline ir_ref wrapped(struct fixture *f, ir_ref i)
+{
+    return ir_floormod(f->g, i, num(f, T_EXTENT));
 }
 
 static inline ir_ref tree_build(struct fixture *f, const struct forest *w,
@@ -549,7 +512,7 @@ static inline ir_ref tree_build(struct fixture *f, const struct forest *w,
 {
     const struct tree *t = &w->t[r];
     struct ir_graph *g = f->g;
-    ir_ref x[4] = {IR_NONE}, extent = num(f, T_EXTENT);
+    ir_ref x[4] = {IR_NONE};
     for (int k = 0; k < t->n; k++)
         x[k] = tree_build(f, w, t->x[k]);
     switch (t->kind) {
@@ -562,11 +525,10 @@ static inline ir_ref tree_build(struct fixture *f, const struct forest *w,
     case TREE_PARAM:
         return ir_param(g, P_INT);
     case TREE_LOAD:
-        return load1(f, (int)t->i, ir_floormod(g, x[0], extent));
+        return load1(f, (int)t->i, wrapped(f, x[0]));
     case TREE_TABLE:
-        x[0] = ir_floormod(g, x[0], extent);
-        x[1] = ir_floormod(g, x[1], extent);
-        return ir_load(g, T_TABLE, 2, x);
+        return ir_load(g, T_TABLE, 2,
+                       (ir_ref[2]){wrapped(f, x[0]), wrapped(f, x[1])});
     case TREE_ADD:
     case TREE_FADD:
         return ir_add(g, x[0], x[1]);
@@ -609,13 +571,13 @@ static inline ir_ref tree_build(struct fixture *f, const struct forest *w,
     case TREE_OR:
         return ir_or(g, (size_t)t->n, x);
     case TREE_FLAG:
-        return load1(f, T_BOOL, ir_floormod(g, x[0], extent));
+        return load1(f, T_BOOL, wrapped(f, x[0]));
     case TREE_SCORE:
         return f->s;
     case TREE_FCONST:
         return flt(f, t->f);
     case TREE_FLOAD:
-        return load1(f, T_FLOAT, ir_floormod(g, x[0], extent));
+        return load1(f, T_FLOAT, wrapped(f, x[0]));
     case TREE_FMUL:
         return ir_mul(g, x[0], x[1]);
     case TREE_FLOAT:
