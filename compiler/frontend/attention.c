@@ -168,6 +168,16 @@ static bool l_push_mod(lua_State *L, int facc, bool score)
     return true;
 }
 
+/* mask_mod = causal, and no such global: the table has no mask_mod, which
+ * would be no mask without a word. */
+static void l_check_missing(lua_State *L, const struct attention *a)
+{
+    const struct trace *t = trace_of(L);
+    bool in_table = *t->undefined && t->undefined_line >= t->attention_line;
+    if (in_table && !(a->has_score && a->has_mask))
+        l_fail(L, "facc.attention: '%s' is not defined", t->undefined);
+}
+
 static int l_attention(lua_State *L)
 {
     struct trace *t = l_enter(L);
@@ -199,6 +209,7 @@ static int l_attention(lua_State *L)
     lua_setiuservalue(L, 3, 1);
     a->has_mask = l_push_mod(L, 2, false);
     lua_setiuservalue(L, 3, 2);
+    l_check_missing(L, a);
     return 1;
 }
 

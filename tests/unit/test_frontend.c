@@ -504,6 +504,9 @@ static const struct file files[] = {
      2,
      "tensor 'flag' is never read; a bool tensor of rank 0 is read by calling "
      "it: if flag() then"},
+    {"local facc = require 'facc'\nreturn facc.attention {\n"
+     "mask_mod = casual }",
+     2, "facc.attention: 'casual' is not defined"},
     {"local facc = require 'facc'\nlocal keep = facc.tensor('keep', 'bool', "
      "{'q', 'kv'})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n"
      "return keep[q] and q >= kv end }",
