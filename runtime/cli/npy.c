@@ -33,31 +33,126 @@ static bool fail(char *why, size_t size, const char *fmt, ...)
     return false;
 }
 
-/* The text after 'key': in the header's dict, or NULL. */
-static const char *dict_value(const char *header, const char *key)
+/* --- the header: a dict of three entries, in any order ------------------ */
+
+struct header {
+    char descr[16];
+    bool fortran;
+    int rank;
+    int64_t shape[FACC_MAX_DIMS];
+    const char *wrong; /* what, once parsing failed; else NULL */
+};
+
+/* The next character after white space, taken if it is c. */
+static bool take(const char **p, char c)
 {
-    char quoted[40];
-    snprintf(quoted, sizeof quoted, "'%s'", key);
-    const char *p = strstr(header, quoted);
-    if (!p)
-        return NULL;
-    p += strlen(quoted);
-    while (*p == ' ' || *p == ':')
-        p++;
-    return p;
+    *p += strspn(*p, " \t\r\n");
+    if (**p != c)
+        return false;
+    ++*p;
+    return true;
 }
 
-static bool parse_descr(const char *path, const char *header, facc_dtype raw,
-                        facc_dtype *dtype, char *why, size_t size)
+static bool take_string(const char **p, char *to, size_t size)
 {
-    const char *p = dict_value(header, "descr");
-    char descr[16] = "";
-    if (!p || *p != '\'')
-        return fail(why, size,
-                    "%s: only plain element types are read (no structured "
-                    "arrays)",
-                    path);
-    sscanf(p + 1, "%15[^']", descr);
+    char quote = take(p, '\'') ? '\'' : '"';
+    if (quote == '"' && !take(p, '"'))
+        return false;
+    const char *end = strchr(*p, quote);
+    size_t n = end ? (size_t)(end - *p) : size;
+    if (n >= size || memchr(*p, '\\', n))
+        return false;
+    memcpy(to, *p, n);
+    to[n] = 0;
+    *p = end + 1;
+    return true;
+}
+
+static bool take_bool(const char **p, bool *out)
+{
+    *p += strspn(*p, " \t\r\n");
+    size_t n = strspn(*p, "TrueFals");
+    *out = n == 4 && !strncmp(*p, "True", 4);
+    bool ok = *out || (n == 5 && !strncmp(*p, "False", 5));
+    *p += n;
+    return ok;
+}
+
+/* Python 2 wrote 8L. */
+static bool take_extent(const char **p, struct header *h, int64_t *out)
+{
+    *p += strspn(*p, " \t\r\n");
+    size_t n = strspn(*p, "0123456789");
+    if (n > 15)
+        h->wrong = "the shape is too large";
+    if (n == 0 || n > 15)
+        return false;
+    *out = 0;
+    for (; n > 0; n--)
+        *out = *out * 10 + (*(*p)++ - '0');
+    *p += **p == 'L';
+    return true;
+}
+
+static bool take_shape(const char **p, struct header *h)
+{
+    bool comma = true;
+    if (!take(p, '('))
+        return false;
+    for (h->rank = 0; !take(p, ')'); h->rank++) {
+        if (h->rank == FACC_MAX_DIMS) {
+            h->wrong = "there are more than 5 dimensions";
+            return false;
+        }
+        if (!comma || !take_extent(p, h, &h->shape[h->rank]))
+            return false;
+        comma = take(p, ',');
+    }
+    return h->rank != 1 || comma; /* (8) is no tuple, (8,) is one */
+}
+
+static bool take_entry(const char **p, struct header *h, unsigned *seen)
+{
+    char key[16];
+    if (!take_string(p, key, sizeof key) || !take(p, ':'))
+        return false;
+    if (!strcmp(key, "descr")) {
+        *seen |= 1;
+        h->wrong = "only plain element types are read (no structured arrays)";
+        if (!take_string(p, h->descr, sizeof h->descr))
+            return false;
+        h->wrong = NULL;
+        return true;
+    }
+    if (!strcmp(key, "fortran_order")) {
+        *seen |= 2;
+        return take_bool(p, &h->fortran);
+    }
+    *seen |= strcmp(key, "shape") ? 8 : 4;
+    return !strcmp(key, "shape") && take_shape(p, h);
+}
+
+static bool parse_header(const char *path, const char *text, struct header *h,
+                         char *why, size_t size)
+{
+    const char *p = text;
+    unsigned seen = 0;
+    *h = (struct header){.wrong = NULL};
+    bool ok = take(&p, '{');
+    while (ok && !take(&p, '}')) {
+        ok = take_entry(&p, h, &seen);
+        if (ok && !take(&p, ',') && *p != '}')
+            ok = false;
+    }
+    if (ok && seen == 7 && take(&p, '\0'))
+        return true;
+    return fail(why, size, "%s: %s", path,
+                h->wrong ? h->wrong : "the header is not readable");
+}
+
+static bool find_type(const char *path, const char *descr, facc_dtype raw,
+                      facc_dtype *dtype, char *why, size_t size)
+{
     for (int i = 0; i < N_NPY_TYPES; i++)
         if (!strcmp(descr, npy_types[i].descr)) {
             *dtype = npy_types[i].dtype;
@@ -81,30 +176,6 @@ static bool parse_descr(const char *path, const char *header, facc_dtype raw,
                 "(float32, float16, int8/16/32/64, uint8, bool; little "
                 "endian)",
                 path, descr);
-}
-
-static bool parse_shape(const char *path, const char *header, facc_tensor *t,
-                        char *why, size_t size)
-{
-    const char *p = dict_value(header, "shape");
-    if (!p || *p != '(')
-        return fail(why, size, "%s: the header has no shape", path);
-    p++;
-    while (*p && *p != ')') {
-        long long v;
-        int used;
-        if (sscanf(p, "%lld%n", &v, &used) != 1 || v < 0 || v > (1LL << 40))
-            return fail(why, size, "%s: the header's shape is not readable",
-                        path);
-        if (t->rank == FACC_MAX_DIMS)
-            return fail(why, size, "%s: more than %d dimensions", path,
-                        FACC_MAX_DIMS);
-        t->shape[t->rank++] = v;
-        p += used;
-        while (*p == ',' || *p == ' ')
-            p++;
-    }
-    return true;
 }
 
 static bool read_header(const char *path, FILE *f, char **header, char *why,
@@ -137,7 +208,8 @@ static bool set_layout(const char *path, struct array *out, char *why,
     int64_t n = 1;
     for (int d = t->rank; d-- > 0;) {
         t->stride[d] = n;
-        if (t->shape[d] && n > (1LL << 46) / t->shape[d])
+        if (t->shape[d] > 1LL << 40 ||
+            (t->shape[d] && n > (1LL << 46) / t->shape[d]))
             return fail(why, size, "%s: the shape is too large", path);
         n *= t->shape[d];
     }
@@ -171,17 +243,21 @@ bool npy_read(const char *path, facc_dtype raw, struct array *out, char *why,
     FILE *f = fopen(path, "rb");
     if (!f)
         return fail(why, size, "%s: %s", path, strerror(errno));
-    char *header = NULL;
-    bool ok = read_header(path, f, &header, why, size) &&
-              parse_descr(path, header, raw, &out->t.dtype, why, size) &&
-              parse_shape(path, header, &out->t, why, size) &&
-              set_layout(path, out, why, size);
-    const char *order = ok ? dict_value(header, "fortran_order") : NULL;
-    if (ok && (!order || strncmp(order, "False", 5) != 0))
+    char *text = NULL;
+    struct header h;
+    bool ok = read_header(path, f, &text, why, size) &&
+              parse_header(path, text, &h, why, size) &&
+              find_type(path, h.descr, raw, &out->t.dtype, why, size);
+    if (ok && h.fortran)
         ok = fail(why, size,
                   "%s: the array is in Fortran order; save "
                   "numpy.ascontiguousarray(a)",
                   path);
+    if (ok) {
+        out->t.rank = h.rank;
+        memcpy(out->t.shape, h.shape, sizeof out->t.shape);
+        ok = set_layout(path, out, why, size);
+    }
     size_t bytes = ok ? out->count * facc_dtype_size(out->t.dtype) : 0;
     if (ok && check_length(path, f, bytes, why, size)) {
         out->t.data = cli_alloc(bytes);

@@ -46,6 +46,32 @@ data = open("q.npy", "rb").read()
 open("cut.npy", "wb").write(data[:-100])
 open("cuthead.npy", "wb").write(data[:40])
 open("text.npy", "w").write("hello")
+
+# Headers as nobody should write them, and as somebody may.
+def raw(name, shape="(1, 4, 50, 16)", order="False", descr="'<f4'", version=1, head=None, more=b""):
+    head = head or "{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)
+    size = len(head).to_bytes(2 if version == 1 else 4, "little")
+    values = np.load("q.npy").tobytes()
+    open("h_%s.npy" % name, "wb").write(b"\x93NUMPY" + bytes([version, 0]) + size + head.encode() + values + more)
+raw("v2", version=2)
+raw("v3", version=3)
+raw("spaced", "(\t1 ,\n4 ,50 , 16 )")
+raw("quotes", head='{"shape":(1,4,50,16),"descr":"<f4","fortran_order":False}\n')
+raw("python2", "(1L, 4L, 50L, 16L)")
+raw("more", more=b"x")
+raw("v4", version=4)
+raw("open", "(1, 4, 50, 16")
+raw("commas", "(1,, 4, 50, 16)")
+raw("nocommas", "(1 4 50 16)")
+raw("negative", "(1, -4, 50, 16)")
+raw("overflow", "(4294967296, 4294967296, 4294967296)")
+raw("digits", "(1, 4, 50, 18446744073709551632)")
+raw("falsehood", order="Falsehood")
+raw("disguised", head="{'descr': '<f4', 'x': \"'shape': (1,4,50,16)\", 'fortran_order': False, 'shape': (1, 1, 1, 1)}")
+raw("noorder", head="{'descr': '<f4', 'shape': (1, 4, 50, 16)}")
+raw("bigendian", descr="'>f4'")
+raw("struct", descr="[('a', '<f4')]")
+raw("rank6", "(1, 1, 1, 4, 50, 16)")
 P
 
 cat >alibi.lua <<'L'
@@ -129,6 +155,21 @@ want 1 'four dimensions' "$facc" run --q rank3.npy --k k.npy --v v.npy --stats -
 want 1 'not read' "$facc" run --q complex.npy --k k.npy --v v.npy --stats --device cpu
 want 1 'say what they are' "$facc" run --q raw16.npy --k k.npy --v v.npy --stats --device cpu
 want 1 'directory' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse no/such/dir.npy
+
+# headers of .npy files
+for f in v2 v3 spaced quotes python2 more; do
+    want 0 'TFLOP' "$facc" run --q h_$f.npy --k k.npy --v v.npy --stats --device cpu
+done
+for f in open commas nocommas negative falsehood disguised noorder; do
+    want 1 'header is not readable' "$facc" run --q h_$f.npy --k k.npy --v v.npy --stats --device cpu
+done
+for f in overflow digits; do
+    want 1 'shape is too large' "$facc" run --q h_$f.npy --k k.npy --v v.npy --stats --device cpu
+done
+want 1 'version 4' "$facc" run --q h_v4.npy --k k.npy --v v.npy --stats --device cpu
+want 1 "'>f4' is not read" "$facc" run --q h_bigendian.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'structured' "$facc" run --q h_struct.npy --k k.npy --v v.npy --stats --device cpu
+want 1 'more than 5 dim' "$facc" run --q h_rank6.npy --k k.npy --v v.npy --stats --device cpu
 
 # what the mod captures
 want 1 "--tensor slopes=" "$facc" $alibi --param window=9
