@@ -206,6 +206,8 @@ static inline void attend(struct run *r)
     o.threads = r->p.threads;
     r->err = (facc_error)FACC_ERROR_INIT;
     r->status = facc_cpu_attention(ctx, program, &r->args, &o, &r->err);
+    r->args.tensors = NULL; /* they end here */
+    r->args.params = NULL;
     facc_program_free(program);
 }
 
