@@ -11,7 +11,7 @@ import os
 
 from . import _abi
 from ._core import (Context, Declared, Kernel, Launch, Program, cpu_attention, declaration_of,
-                    default_context, version)
+                    default_context, param_type_of, version)
 from ._core import _need_rank_4
 from ._error import Error
 from ._tensor import cuda_index, dtype_name, empty_like
@@ -71,9 +71,7 @@ def find_program(score_mod=None, mask_mod=None, program=None, tensors=None, para
     """The Program that these arguments of attention() mean."""
     if program is None:
         declared = [declaration_of(name, x) for name, x in (tensors or {}).items()]
-        for name, x in (params or {}).items():
-            wide = isinstance(x, int) and not -2**31 <= x < 2**31
-            declared.append((name, "f32" if isinstance(x, float) else "i64" if wide else "i32", None))
+        declared += [(name, param_type_of(name, x), None) for name, x in (params or {}).items()]
         context = context or default_context()
         return context.expressions(score_mod, mask_mod, tuple(declared))
     if score_mod is not None or mask_mod is not None:

@@ -4,6 +4,7 @@ Nothing on the GPU is freed behind the user's back: a kernel may be in flight
 when Python drops the last name for it, so kernels live until Context.close,
 which waits for the devices first."""
 import ctypes as c
+import operator
 import os
 import weakref
 from collections import namedtuple
@@ -288,12 +289,11 @@ class Arguments:
                 raise Error(_abi.ERR_ARGUMENT, f"{name} is not on the same device as q")
 
     def set_param(self, program, index, value):
-        if program.params[index].dtype == "f32":
-            self.scalars[index].f = float(value)
-        elif float(value) != int(value):
-            raise Error(_abi.ERR_ARGUMENT, f"param '{program.params[index].name}' is an integer, got {value}")
+        declared = program.params[index]
+        if declared.dtype == "f32":
+            self.scalars[index].f = param_value(declared.name, value, number)
         else:
-            self.scalars[index].i = int(value)
+            self.scalars[index].i = param_value(declared.name, value, whole)
 
     @staticmethod
     def _lengths(name, x, q):
@@ -304,6 +304,33 @@ class Arguments:
                 view.shape[0] > 1 and view.stride[0] != 1):
             raise Error(_abi.ERR_ARGUMENT, f"{name} must be i32 [B] and contiguous")
         return view.data
+
+
+def number(value):
+    if isinstance(value, str):  # which float would read
+        raise TypeError
+    return float(value)
+
+
+def whole(value):
+    """An int from any kind of integer, or a float that is one."""
+    try:
+        value = operator.index(value)
+    except TypeError:
+        if isinstance(value, str) or value != int(value):
+            raise ValueError from None
+        value = int(value)
+    if not -2**63 <= value < 2**63:  # ctypes would wrap it
+        raise OverflowError
+    return value
+
+
+def param_value(name, value, convert):
+    try:
+        return convert(value)
+    except (TypeError, ValueError, OverflowError):
+        kind = "an integer" if convert is whole else "a number"
+        raise Error(_abi.ERR_ARGUMENT, f"param '{name}' is {kind}, got {value!r}") from None
 
 
 def _pick(declared, given, what):
@@ -382,6 +409,16 @@ def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call)
     error = new_error()
     check(_lib.facc_cpu_attention(program.context.handle, program.handle, c.byref(arguments.a),
                                   c.byref(options), c.byref(error)), error)
+
+
+def param_type_of(name, x):
+    """The type of a param that an expression reads: f32 unless an integer."""
+    try:
+        operator.index(x)
+    except TypeError:
+        param_value(name, x, number)
+        return "f32"
+    return "i32" if -2**31 <= param_value(name, x, whole) < 2**31 else "i64"
 
 
 def declaration_of(name, x):

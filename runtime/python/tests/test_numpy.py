@@ -216,6 +216,25 @@ class Errors(unittest.TestCase):
         self.refused("ARGUMENT", "slopes", program=file, tensors={"slopes": slopes.astype("f8")}, params=good)
         self.refused("ARGUMENT", "window", program=file, tensors={"slopes": slopes}, params={"window": 2.5})
         self.refused("ARGUMENT", "not both", program=file, mask_mod="q > kv")
+        for bad in None, float("nan"), float("inf"), "3", 1 << 31, 1 << 64, []:
+            self.refused("ARGUMENT", "window", program=file, tensors={"slopes": slopes}, params={"window": bad})
+        for bad in None, "3", 1 << 60, -(1 << 63), 1 << 64, [], np.float64(1e39):
+            self.refused("ARGUMENT", "far", mask_mod="kv < far", params={"far": bad})
+
+    def test_param_values(self):
+        q, k, v = inputs()
+        for half in 0.5, np.float32(0.5), np.array(0.5):
+            got = facc.attention(q, k, v, mask_mod="q * half >= kv", params={"half": half})
+            np.testing.assert_allclose(got, attention(q, k, v, lambda s, h, i, j: (s, i >= 2 * j))[0], atol=2e-6)
+        want = attention(q, k, v, lambda s, h, i, j: (s, i - j < 7))[0]
+        for seven in 7, np.int64(7), np.uint8(7), 7.0, np.float32(7), np.array(7):
+            got = facc.attention(q, k, v, mask_mod="q - kv < w", params={"w": seven})
+            np.testing.assert_allclose(got, want, atol=2e-6)
+        for far in (1 << 60) - 1, (1 << 53) + 1, np.int64(1 << 40):
+            got = facc.attention(q, k, v, mask_mod="kv + far - 6 <= t[q]", params={"far": far},
+                                 tensors={"t": far + np.arange(q.shape[2], dtype=np.int64)})
+            want = attention(q, k, v, lambda s, h, i, j: (s, j - 6 <= i))[0]
+            np.testing.assert_allclose(got, want, atol=2e-6)
 
     def test_scripts(self):
         self.refused("SCRIPT", "near", mask_mod="q >=")
