@@ -74,7 +74,8 @@ gpu_tests() {
 }
 
 mkdir -p build
-step setup sh examples/setup.sh || true
+step setup sh examples/setup.sh
+[ ! -f build/setup.env ] || . build/setup.env
 step "build release" build release
 step "build dev" build dev
 [ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }

@@ -1,4 +1,5 @@
-/* How CPU attention is called: threads, processes, errors; conversions. */
+/* How CPU attention is called: threads, processes, errors; conversions. The
+ * numbers themselves are test_attention.c's. */
 #include "tests/numeric/attention_reference.h"
 
 #include <pthread.h>

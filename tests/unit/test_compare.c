@@ -1,4 +1,5 @@
-/* ir_lt, ir_le, ir_eq: ints, floats and the mixes between them. */
+/* ir_lt, ir_le, ir_eq: ints, floats and the mixes between them; what folds,
+ * and what must not. */
 #include "tests/unit/ir_oracle.h"
 
 START_TEST(ints_are_linear_predicates)

@@ -1,4 +1,5 @@
-/* The evaluator against literals and loops written by hand. */
+/* The evaluator against literals and loops written by hand: ops, rows, reads
+ * outside of tensors, ranges of columns, memory running out. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* ir_print: exact text, and independence of the order of building. */
+/* ir_print: exact text of every kind of node, and independence of the order
+ * of building. */
 #include "tests/unit/ir_oracle.h"
 
 START_TEST(causal_and_alibi)

@@ -1,4 +1,5 @@
-/* pass_scope: examples by hand, and what a scope promises, by brute force. */
+/* pass_scope: examples by hand, and what a scope promises, by brute force:
+ * equal indices of the scope give equal values. */
 #include "compiler/passes/passes.h"
 #include "tests/unit/ir_oracle.h"
 

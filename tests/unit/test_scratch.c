@@ -1,4 +1,5 @@
-/* The stack of temporaries: contents, nesting, reuse. */
+/* The stack of temporaries: contents, nesting, reuse of its memory, failure
+ * at every allocation. */
 #include "compiler/ir/scratch.h"
 #include "tests/unit/ir_fixture.h"
 

@@ -1,4 +1,5 @@
-/* arena, strbuf, diag and hash against hand-written expectations. */
+/* arena, strbuf, diag and hash against hand-written expectations; memory
+ * running out at every allocation. */
 #include <check.h>
 #include <locale.h>
 #include <math.h>
