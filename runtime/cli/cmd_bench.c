@@ -103,8 +103,6 @@ static int run(int argc, char **argv)
     int rc = options_parse(&command_bench, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
-    if (o.n_positional > 1)
-        return cli_usage(&command_bench, "one FILE.lua at most");
     rc = job_prepare(&command_bench, &o, &job);
     if (rc)
         return rc;

@@ -113,6 +113,10 @@ static int run(int argc, char **argv)
         return cli_usage(&command_cache,
                          "say what: ls, verify, gc, clear or path");
     const char *what = o.positional[0];
+    int most = strcmp(what, "gc") ? 1 : 2;
+    if (o.n_positional > most)
+        return cli_usage(&command_cache, "'%s' is one too many",
+                         o.positional[most]);
     if (facc_ctx_create(&ctx, NULL, &err))
         return cli_fail_facc(&err);
     if (!strcmp(what, "ls"))

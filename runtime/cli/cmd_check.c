@@ -154,8 +154,6 @@ static int run(int argc, char **argv)
     int rc = options_parse(&command_check, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
-    if (o.n_positional > 1)
-        return cli_usage(&command_check, "one FILE.lua at most");
     rc = job_prepare(&command_check, &o, &job);
     if (rc)
         return rc;

@@ -159,6 +159,9 @@ static int run(int argc, char **argv)
     if (!o.n_positional && !o.score && !o.mask)
         return cli_usage(&command_compile,
                          "give FILE.lua... or --score/--mask");
+    if (o.n_positional && (o.score || o.mask))
+        return cli_usage(&command_compile,
+                         "give either files or --score/--mask, not both");
     rc = variants_parse(&command_compile, &o, &l);
     if (rc)
         return rc;

@@ -91,6 +91,8 @@ static int run(int argc, char **argv)
     int rc = options_parse(&command_doctor, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
+    if (o.n_positional)
+        return cli_usage(&command_doctor, "'%s' is one too many", o.file);
     if (facc_ctx_create(&ctx, NULL, &err) || facc_system(ctx, &s, &err))
         return cli_fail_facc(&err);
     if (o.json)

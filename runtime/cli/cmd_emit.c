@@ -46,7 +46,7 @@ static int run(int argc, char **argv)
 {
     struct options o;
     struct job job = {.device = -1};
-    struct variant_lists l;
+    facc_variant v;
     facc_error err = FACC_ERROR_INIT;
     facc_dump what = FACC_DUMP_IR;
     char *text;
@@ -58,12 +58,11 @@ static int run(int argc, char **argv)
                          "--what is ir, variant, config, flat or ptx, got "
                          "'%s'",
                          o.what);
-    rc = variants_parse(&command_emit, &o, &l);
+    rc = variants_single(&command_emit, &o, &v);
     if (!rc)
         rc = job_load_program(&command_emit, &o, &job);
     if (rc)
         return rc;
-    facc_variant v = variants_make(&o, &l, 0, 0, 0);
     if (facc_program_dump(&text, job.ctx, job.program, &v, what, &err)) {
         rc = cli_fail_facc(&err);
     } else {

@@ -24,18 +24,17 @@ static int run(int argc, char **argv)
 {
     struct options o;
     struct job job = {.device = -1};
-    struct variant_lists l;
+    facc_variant v;
     facc_error err = FACC_ERROR_INIT;
     char *text;
     int rc = options_parse(&command_explain, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
-    rc = variants_parse(&command_explain, &o, &l);
+    rc = variants_single(&command_explain, &o, &v);
     if (!rc)
         rc = job_load_program(&command_explain, &o, &job);
     if (rc)
         return rc;
-    facc_variant v = variants_make(&o, &l, 0, 0, 0);
     if (facc_program_explain(&text, job.ctx, job.program, &v, o.json, &err)) {
         rc = cli_fail_facc(&err);
     } else {

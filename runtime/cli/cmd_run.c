@@ -108,9 +108,8 @@ static int run(int argc, char **argv)
     int rc = options_parse(&command_run, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
-    if (o.n_positional > 1)
-        return cli_usage(&command_run, "one FILE.lua at most, got '%s' too",
-                         o.positional[1]);
+    if (o.out && o.lse && !strcmp(o.out, o.lse))
+        return cli_usage(&command_run, "-o and --lse are both '%s'", o.out);
     if (!o.out && !o.lse && !o.stats && !o.json)
         return cli_usage(&command_run, "nothing to produce: give -o O.npy, "
                                        "--lse LSE.npy, --stats or --json");

@@ -169,6 +169,9 @@ int job_load_program(const struct command *c, const struct options *o,
     facc_error err = FACC_ERROR_INIT;
     facc_options options = FACC_OPTIONS_INIT;
     options.cpu_threads = o->threads;
+    if (o->n_positional > 1)
+        return cli_usage(c, "one FILE.lua at most, got '%s' too",
+                         o->positional[1]);
     if (o->file && (o->score || o->mask))
         return cli_usage(c, "give either a file or --score/--mask, not both");
     if (facc_ctx_create(&job->ctx, &options, &err))
@@ -389,6 +392,8 @@ int job_prepare(const struct command *c, const struct options *o,
                 struct job *job)
 {
     *job = (struct job){.args = FACC_ARGS_INIT, .variant = FACC_VARIANT_INIT};
+    if (o->dtypes && !o->dtype)
+        return cli_usage(c, "one --dtype, got '%s'", o->dtypes);
     int rc = job_load_program(c, o, job);
     if (!rc)
         rc = choose_device(c, o, job);

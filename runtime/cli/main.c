@@ -2,8 +2,11 @@
  * version are its own. */
 #include "runtime/cli/cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *const commands[] = {
     &command_run,  &command_check,   &command_bench, &command_compile,
@@ -24,7 +27,25 @@ static void print_help(FILE *f)
           f);
 }
 
-int main(int argc, char **argv)
+/* A descriptor that was closed by whoever started us would be the next file
+ * that is opened: results would be written into it. */
+static void keep_standard_descriptors(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+/* Results that could not be written are a failure, also on stdout. */
+static int finish(int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    (void)cli_fail("writing the output failed: %s", strerror(errno));
+    return rc ? rc : EXIT_FAILED;
+}
+
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
@@ -46,4 +67,10 @@ int main(int argc, char **argv)
     fprintf(stderr, "facc: error: there is no command '%s'\nTry: facc --help\n",
             name);
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    keep_standard_descriptors();
+    return finish(dispatch(argc, argv));
 }

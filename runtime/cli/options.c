@@ -125,25 +125,23 @@ static bool add_named(const struct command *c, const char *text,
     return true;
 }
 
+enum { MAX_SIZE = 1 << 30 }; /* as facc.h's calls take them */
+
 /* B,H,Hkv,Sq,Skv,D[,Dv] */
 static bool parse_random(const struct command *c, const char *text,
                          struct options *o)
 {
     int64_t v[7];
     int n = 0;
-    char *copy = cli_strdup(text), *save = NULL;
-    for (char *part = strtok_r(copy, ",", &save); part;
-         part = strtok_r(NULL, ",", &save)) {
-        if (n == 7 || !cli_parse_int(part, &v[n]) || v[n] < 0) {
-            n = -1;
-            break;
-        }
-        n++;
-    }
+    char *rest = cli_strdup(text);
+    for (char *part; n >= 0 && (part = strsep(&rest, ",")); n++)
+        if (n == 7 || !cli_parse_int(part, &v[n]) || v[n] < 0 ||
+            v[n] > MAX_SIZE)
+            n = -2; /* -1 after this step */
     if (n != 6 && n != 7) {
         cli_usage(c,
                   "--random wants B,H,Hkv,Sq,Skv,D[,Dv], six or seven "
-                  "integers, got '%s'",
+                  "integers from 0 to 2^30, got '%s'",
                   text);
         return false;
     }
@@ -282,18 +280,41 @@ static bool set_option(const struct command *c, int id, char *text,
     }
 }
 
+static bool takes(const char *const *allowed, const char *name)
+{
+    for (int i = 0; allowed[i]; i++)
+        if (!strcmp(allowed[i], name))
+            return true;
+    return false;
+}
+
 /* The rows of the table that a command takes, --help always. */
 static void select_options(const char *const *allowed, struct option *out)
 {
     int n = 0;
-    for (int i = 0; i < N_OPTIONS; i++) {
-        bool take = all_options[i].val == OPT_HELP;
-        for (int j = 0; allowed[j] && !take; j++)
-            take = !strcmp(allowed[j], all_options[i].name);
-        if (take)
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (all_options[i].val == OPT_HELP ||
+            takes(allowed, all_options[i].name))
             out[n++] = all_options[i];
-    }
     memset(&out[n], 0, sizeof out[n]);
+}
+
+/* True the second time: a value that nobody would look at is a mistake.
+ * add_named sees to --tensor and --param. */
+static bool again(int id, uint64_t *seen)
+{
+    uint64_t bit = (uint64_t)1 << (id - OPT_HELP);
+    bool was = (*seen & bit) != 0;
+    *seen |= bit;
+    return was && id != OPT_TENSOR && id != OPT_PARAM;
+}
+
+static const char *option_name(int id)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (all_options[i].val == id)
+            return all_options[i].name;
+    return "?";
 }
 
 int options_parse(const struct command *c, int argc, char **argv,
@@ -304,8 +325,10 @@ int options_parse(const struct command *c, int argc, char **argv,
     select_options(allowed, taken);
     opterr = 0;
     optind = 1;
+    const char *short_options = takes(allowed, "out") ? ":o:" : ":";
+    uint64_t seen = 0;
     for (;;) {
-        int id = getopt_long(argc, argv, ":o:", taken, NULL);
+        int id = getopt_long(argc, argv, short_options, taken, NULL);
         if (id == -1)
             break;
         if (id == OPT_HELP) {
@@ -319,6 +342,8 @@ int options_parse(const struct command *c, int argc, char **argv,
         if (id == '?')
             return cli_usage(c, "%s is no option of this command",
                              argv[optind - 1]);
+        if (optarg && again(id, &seen))
+            return cli_usage(c, "--%s is given twice", option_name(id));
         if (!set_option(c, id, optarg, o))
             return EXIT_USAGE;
     }

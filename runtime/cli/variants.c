@@ -4,23 +4,20 @@
 
 #include <string.h>
 
-/* The next element of a comma list, or NULL. */
-static char *next_item(char **rest)
-{
-    return strtok_r(NULL, ",", rest);
-}
-
 int variants_split(const struct command *c, const char *text, const char *name,
                    bool (*parse)(const char *item, int *out), int *out, int *n)
 {
-    char *rest = NULL, *item = strtok_r(cli_strdup(text), ",", &rest);
-    for (*n = 0; item; item = next_item(&rest)) {
+    char *rest = cli_strdup(text);
+    *n = 0;
+    if (!text[0])
+        return cli_usage(c, "--%s is empty", name);
+    for (char *item; (item = strsep(&rest, ","));) {
         if (*n == MAX_LIST)
             return cli_usage(c, "more than %d values for --%s", MAX_LIST, name);
         if (!parse(item, &out[(*n)++]))
             return cli_usage(c, "--%s: '%s' is not understood", name, item);
     }
-    return *n ? EXIT_OK : cli_usage(c, "--%s is empty", name);
+    return EXIT_OK;
 }
 
 static bool item_dtype(const char *item, int *out)
@@ -84,4 +81,18 @@ facc_variant variants_make(const struct options *o,
     v.arch = l->arch[arch];
     v.check_bounds = o->check_bounds;
     return v;
+}
+
+int variants_single(const struct command *c, const struct options *o,
+                    facc_variant *out)
+{
+    struct variant_lists l;
+    int rc = variants_parse(c, o, &l);
+    if (rc)
+        return rc;
+    if (l.n_dtype > 1 || l.n_head_dim > 1 || l.n_arch > 1)
+        return cli_usage(c, "lists are for facc compile: give one --dtype, "
+                            "one --head-dim and one --arch");
+    *out = variants_make(o, &l, 0, 0, 0);
+    return EXIT_OK;
 }

@@ -19,5 +19,8 @@ int variants_parse(const struct command *c, const struct options *o,
 facc_variant variants_make(const struct options *o,
                            const struct variant_lists *l, int dtype,
                            int head_dim, int arch);
+/* Where each option must be one value. */
+int variants_single(const struct command *c, const struct options *o,
+                    facc_variant *out);
 
 #endif

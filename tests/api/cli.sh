@@ -144,6 +144,35 @@ want 2 'name=value' "$facc" run --tensor slopes --stats
 want 2 'cpu, gpu or gpu:N' "$facc" run --device tpu --random 1,1,1,8,8,8 --stats
 want 2 '--what is' "$facc" emit alibi.lua --what sass
 
+random='--random 1,1,1,8,8,8 --device cpu'
+want 2 'given twice' "$facc" run $random -o a.npy --out b.npy
+want 2 'given twice' "$facc" run $random --stats --scale 1 --scale 2
+want 2 'both .a.npy' "$facc" run $random -o a.npy --lse a.npy
+want 2 'one --dtype' "$facc" run $random --stats --dtype f16,bf16
+want 2 'one FILE.lua' "$facc" run alibi.lua alibi.lua $qkv --stats
+want 2 'six or seven' "$facc" run --random 1,,1,1,8,8,8 --stats
+want 2 'six or seven' "$facc" run --random 1,1,1,8,8,8, --stats
+want 2 '2\^30' "$facc" run --random 4294967296,1,1,1,1,1 --stats
+want 2 'lists are for' "$facc" emit alibi.lua --head-dim 64,128
+want 2 'lists are for' "$facc" explain alibi.lua --arch 80,90
+want 2 'not understood' "$facc" compile alibi.lua --head-dim 64,,128
+want 2 'not both' "$facc" compile alibi.lua --mask 'q >= kv'
+want 2 'one FILE.lua' "$facc" emit alibi.lua alibi.lua
+want 2 'one too many' "$facc" cache clear everything
+want 2 'one too many' "$facc" cache gc 5 6
+want 2 'one too many' "$facc" doctor now
+want 2 'no option' "$facc" doctor -o x
+
+# output that cannot be written
+want 1 'No space' "$facc" run $random -o /dev/full
+want 1 'No space' "$facc" run $random --lse /dev/full
+for c in 'doctor --json' 'cache ls' 'emit --mask q>kv' --version 'run --help' "run $random --json" "check $random"; do
+    want 1 'writing the output failed: No space' sh -c '"$0" "$@" >/dev/full' "$facc" $c
+    want 1 'writing the output failed: Bad file' sh -c '"$0" "$@" >&-' "$facc" $c
+done
+want 0 '^$' sh -c '"$0" "$@" >&- 2>&- && echo' "$facc" run $random -o closed.npy
+want 0 NUMPY head -c 6 closed.npy
+
 # files: exit code 1
 want 1 'No such file' "$facc" run missing.lua $qkv --stats
 want 1 'missing.npy: No such file' "$facc" run --q missing.npy --k k.npy --v v.npy --stats --device cpu
