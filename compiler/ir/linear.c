@@ -84,6 +84,21 @@ static void remove_term(struct ir_linear *l, uint32_t j)
     memmove(l->k + j, l->k + j + 1, (l->n - j) * sizeof *l->k);
 }
 
+/* Terms are sorted by hash: where the first with this one or a greater is. */
+static uint32_t lower_bound(const struct ir_graph *g, const struct ir_linear *l,
+                            uint64_t hash)
+{
+    uint32_t low = 0, high = l->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ir_node(g, l->term[middle])->hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* l += k * r for an r that is no constant and no LIN. */
 static bool add_term(struct ir_graph *g, struct ir_linear *l, ir_ref r,
                      int64_t k)
@@ -91,17 +106,15 @@ static bool add_term(struct ir_graph *g, struct ir_linear *l, ir_ref r,
     if (k == 0)
         return true;
     uint64_t hash = ir_node(g, r)->hash;
-    uint32_t at = l->n;
-    for (uint32_t j = 0; j < l->n; j++) {
-        if (l->term[j] == r) {
-            if (__builtin_add_overflow(l->k[j], k, &l->k[j]))
-                return overflow(g);
-            if (l->k[j] == 0)
-                remove_term(l, j);
-            return true;
-        }
-        if (at == l->n && ir_node(g, l->term[j])->hash > hash)
-            at = j;
+    uint32_t at = lower_bound(g, l, hash);
+    for (; at < l->n && ir_node(g, l->term[at])->hash == hash; at++) {
+        if (l->term[at] != r)
+            continue;
+        if (__builtin_add_overflow(l->k[at], k, &l->k[at]))
+            return overflow(g);
+        if (l->k[at] == 0)
+            remove_term(l, at);
+        return true;
     }
     if (!reserve(g, l, l->n + 1))
         return false;
