@@ -1,16 +1,12 @@
-/* XXH3 behind three calls: 64-bit hashes of memory, word mixing for node
- * hashes, and a 128-bit stream of length-prefixed fields for cache keys. */
+/* Word mixing for the hashes of nodes, and XXH3 as a 128-bit stream of
+ * length-prefixed fields for cache keys. Called by compiler/ir and the
+ * runtime's cache. */
 #include "compiler/support/hash.h"
 
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-uint64_t hash64(const void *data, size_t size)
-{
-    return XXH3_64bits(data, size);
-}
 
 uint64_t hash_mix(uint64_t h, uint64_t word)
 {

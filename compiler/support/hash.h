@@ -1,5 +1,5 @@
-/* 64- and 128-bit content hashes (xxHash XXH3), and length-prefixed fields so
- * that ("ab","c") and ("a","bc") differ. */
+/* Hashes of words, and 128-bit content hashes (xxHash XXH3) of length-prefixed
+ * fields, so that ("ab","c") and ("a","bc") differ. */
 #ifndef FACC_HASH_H
 #define FACC_HASH_H
 
@@ -10,7 +10,6 @@ struct hash128 {
     uint64_t lo, hi;
 };
 
-uint64_t hash64(const void *data, size_t size);
 /* Order-dependent mixing of one more word into a hash. */
 uint64_t hash_mix(uint64_t h, uint64_t word);
 
