@@ -44,7 +44,9 @@ const char *kind_name(lua_State *L, int i)
 
 /* --- making values ------------------------------------------------ */
 
-enum { MAX_NODES = 1 << 20 };
+/* Lua's limits do not count the graph: 24 MiB of nodes, 96 MiB of operands. A
+ * sum of n different terms made one by one has n^2 / 2 of them. */
+enum { MAX_NODES = 1 << 20, MAX_OPERANDS = 1 << 23 };
 
 void l_push_value(lua_State *L, ir_ref r)
 {
@@ -53,6 +55,11 @@ void l_push_value(lua_State *L, ir_ref r)
         l_fail_recorded(L);
     if (t->graph->n_nodes > MAX_NODES)
         l_fail(L, "the mod computes more than %d different values", MAX_NODES);
+    if (t->graph->n_args > MAX_OPERANDS)
+        l_fail(L,
+               "the mod's integer sums have more than %d terms in all; make "
+               "them shorter, or floats by facc.float",
+               MAX_OPERANDS);
     struct traced *u = lua_newuserdatauv(L, sizeof *u, 0);
     *u = (struct traced){OBJECT_VALUE, r, t->scope ? t->scope->run : 0};
     luaL_setmetatable(L, TRACED_NAME);

@@ -628,6 +628,12 @@ START_TEST(too_many_values)
     ck_assert_str_eq(l.diag.message,
                      "the mod computes more than 1048576 different values");
     unload(&l);
+    load_mod(&l, "mask = function(b, h, q, kv) local n = 0\n"
+                 "for i = 0, 9999 do n = n + ti[i] end return n > q end");
+    ck_assert_str_eq(l.diag.message,
+                     "the mod's integer sums have more than 8388608 terms in "
+                     "all; make them shorter, or floats by facc.float");
+    unload(&l);
 }
 END_TEST
 
