@@ -4,6 +4,8 @@
  * people. */
 #include "compiler/compile.h"
 
+#include <locale.h>
+
 #include "compiler/frontend/frontend.h"
 
 /* In test builds the graph is checked after every stage. */
@@ -18,15 +20,29 @@ static bool verify(struct ir_graph *g, const struct ir_roots *roots)
 #endif
 }
 
+/* Lua's tostring, tonumber and patterns follow the process's locale (a decimal
+ * comma!); what a program means must not. Only this thread is switched. */
+static bool load(struct program *p, const struct alloc *a, const char *text,
+                 size_t size, const struct compile_limits *limits)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c)
+        return false;
+    locale_t callers = uselocale(c);
+    bool ok = frontend_load(p->graph, a, p->name, text, size, limits, &p->roots,
+                            &p->score_paths, &p->mask_paths, &p->warning);
+    uselocale(callers);
+    freelocale(c);
+    return ok;
+}
+
 static bool build(struct program *p, const struct alloc *a, const char *text,
                   size_t size, const struct compile_limits *limits)
 {
     struct ir_graph *g = p->graph;
-    return frontend_load(g, a, p->name, text, size, limits, &p->roots,
-                         &p->score_paths, &p->mask_paths, &p->warning) &&
-           verify(g, &p->roots) && pass_lift(g, &p->roots) &&
-           verify(g, &p->roots) && pass_congruence(g, &p->roots) &&
-           verify(g, &p->roots) &&
+    return load(p, a, text, size, limits) && verify(g, &p->roots) &&
+           pass_lift(g, &p->roots) && verify(g, &p->roots) &&
+           pass_congruence(g, &p->roots) && verify(g, &p->roots) &&
            (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL;
 }
 

@@ -1,6 +1,7 @@
 /* facc_program_load_*: files, strings, expressions; what they declare; the
  * words of their refusals. */
 #include <check.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,10 +303,70 @@ START_TEST(odd_characters)
 }
 END_TEST
 
+/* A locale whose decimal point is a comma, made here if need be. */
+static bool comma_locale(void)
+{
+    char dir[] = "/tmp/facc-locale-XXXXXX", command[200];
+    if (setlocale(LC_ALL, "de_DE.UTF-8"))
+        return true;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    setenv("LOCPATH", dir, 1);
+    snprintf(command, sizeof command,
+             "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>%s/log", dir, dir);
+    bool made = system(command) == 0 && setlocale(LC_ALL, "de_DE.UTF-8");
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    return made;
+}
+
+static char *explained(facc_ctx *ctx, const char *text)
+{
+    facc_error err = FACC_ERROR_INIT;
+    facc_program *p;
+    char *json;
+    ck_assert_msg(facc_program_load_string(&p, ctx, "t.lua", text, strlen(text),
+                                           &err) == FACC_OK,
+                  "%s", err.message);
+    ck_assert_int_eq(facc_program_explain(&json, ctx, p, NULL, 1, &err),
+                     FACC_OK);
+    facc_program_free(p);
+    return json;
+}
+
+/* Lua's numbers from and to text are the C library's: what a program means
+ * must not depend on where it is loaded. */
+START_TEST(decimal_comma)
+{
+    static const char text[] =
+        "local c = tonumber(tostring(0.5)) + tonumber('0x1.8p1') + '1.25'\n"
+        "assert(tostring(0.5) == '0.5' and 0.25 .. '' == '0.25')\n"
+        "assert(string.format('%.2f', 1.25) == '1.25')\n"
+        "assert(tonumber('1,5') == nil and tonumber('1.5') == 1.5)\n"
+        "assert('B' < 'a' and 'Z' < '\\xc4')\n"
+        "return require('facc').attention {\n"
+        "  score_mod = function(s, b, h, q, kv) return s * 0.1 + c end,\n"
+        "  mask_mod = 'q - kv < 7.5',\n"
+        "}\n";
+    facc_ctx *ctx = open_ctx();
+    char *here = explained(ctx, text);
+    if (comma_locale()) {
+        char *there = explained(ctx, text);
+        ck_assert_str_eq(here, there);
+        ck_assert_str_eq(localeconv()->decimal_point, ",");
+        facc_string_free(there);
+    } else {
+        printf("SKIPPED decimal_comma: no de_DE.UTF-8, nor localedef\n");
+    }
+    facc_string_free(here);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {declarations, file, error_inside_a_mod,
-                                  expressions, odd_characters};
+    const TTest *const tests[] = {declarations,       file,
+                                  error_inside_a_mod, expressions,
+                                  odd_characters,     decimal_comma};
     Suite *s = suite_create("program");
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 60);
