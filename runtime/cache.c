@@ -105,21 +105,14 @@ enum cache_result cache_read(const struct cache *c, const char *key,
             return CACHE_HIT;
         if (s == ENTRY_NOMEM)
             return CACHE_NOMEM;
-        if (s == ENTRY_BAD) {
-            result = CACHE_CORRUPT;
-            diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
-                     "cache entry %s in %s is damaged (%s): it is %s", key,
-                     c->dirs[i], why,
-                     own ? "set aside and rebuilt" : "ignored");
-            if (own)
-                (void)entry_retire(c->dirs[i], key, false);
-        } else if (s == ENTRY_REFUSED) {
-            result = CACHE_REFUSED;
-            diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
-                     "cache entry %s in %s is not trusted (%s): it is "
-                     "ignored",
-                     key, c->dirs[i], why[0] ? why : "permissions");
-        }
+        if (s != ENTRY_BAD && s != ENTRY_REFUSED)
+            continue;
+        result = s == ENTRY_BAD ? CACHE_CORRUPT : CACHE_REFUSED;
+        bool aside = own && entry_retire(c->dirs[i], key, false);
+        diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
+                 "cache entry %s in %s is %s (%s): it is %s", key, c->dirs[i],
+                 s == ENTRY_BAD ? "damaged" : "not trusted", why,
+                 aside ? "set aside and rebuilt" : "ignored");
     }
     return result;
 }

@@ -511,7 +511,9 @@ static void temp_name(const char *prefix, char *out, size_t size)
              r);
 }
 
-static void remove_dir(int at, const char *name)
+/* Entries hold files only; what else somebody put there goes as well, down to
+ * a depth. Links are removed, not followed. */
+static void remove_below(int at, const char *name, int depth)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -521,11 +523,20 @@ static void remove_dir(int at, const char *name)
         (void)unlinkat(at, name, 0);
         return;
     }
-    for (struct dirent *e; (e = readdir(list));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)unlinkat(fd, e->d_name, 0);
+    for (struct dirent *e; (e = readdir(list));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (unlinkat(fd, e->d_name, 0) != 0 && depth > 0)
+            remove_below(fd, e->d_name, depth - 1);
+    }
     closedir(list);
     (void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static void remove_dir(int at, const char *name)
+{
+    enum { DEPTH = 8 };
+    remove_below(at, name, DEPTH);
 }
 
 static bool publish_from(int tmps, const char *name, const char *dir,

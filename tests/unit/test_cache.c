@@ -236,12 +236,20 @@ static void refuse_mode(const struct cache *c, const char *key,
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
 }
 
-START_TEST(world_writable_is_refused)
+/* An entry, and a cache that leaves it where it is. */
+static struct cache *written_then_read_only(char key[33])
 {
-    char key[33], path[2 * PATH_MAX];
     struct cache *c = opened(CACHE_RW, base);
     ck_assert(cache_key(text, TEXT_SIZE, key));
     write_made(c, key, text, TEXT_SIZE, 'a');
+    cache_close(c);
+    return opened(CACHE_RO, base);
+}
+
+START_TEST(world_writable_is_refused)
+{
+    char key[33], path[2 * PATH_MAX];
+    struct cache *c = written_then_read_only(key);
     refuse_mode(c, key, base, 0777);
     snprintf(path, sizeof path, "%s/v1", base);
     refuse_mode(c, key, path, 0777);
@@ -260,9 +268,7 @@ END_TEST
 START_TEST(links_are_refused)
 {
     char key[33], path[2 * PATH_MAX], moved[3 * PATH_MAX];
-    struct cache *c = opened(CACHE_RW, base);
-    ck_assert(cache_key(text, TEXT_SIZE, key));
-    write_made(c, key, text, TEXT_SIZE, 'a');
+    struct cache *c = written_then_read_only(key);
     snprintf(moved, sizeof moved, "%s/moved", base);
     for (size_t f = 0; f < 4; f++) {
         entry_path(path, sizeof path, key, f < 3 ? files[f] : NULL);
@@ -285,9 +291,7 @@ START_TEST(other_owner_is_refused)
         printf("SKIPPED other_owner_is_refused: needs root\n");
         return;
     }
-    struct cache *c = opened(CACHE_RW, base);
-    ck_assert(cache_key(text, TEXT_SIZE, key));
-    write_made(c, key, text, TEXT_SIZE, 'a');
+    struct cache *c = written_then_read_only(key);
     entry_path(path, sizeof path, key, "kernel.cubin");
     ck_assert_int_eq(chown(path, 12345, 12345), 0);
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_REFUSED);
@@ -295,6 +299,57 @@ START_TEST(other_owner_is_refused)
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
     ck_assert_int_eq(chown(base, 12345, 12345), 0);
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_REFUSED);
+    cache_close(c);
+}
+END_TEST
+
+/* What stands where an entry should be, in one's own directory. */
+static void plant(int kind, const char *path)
+{
+    char sub[3 * PATH_MAX];
+    if (kind == 0) {
+        ck_assert_int_eq(chmod(path, 0777), 0);
+        snprintf(sub, sizeof sub, "%s/a", path);
+        ck_assert_int_eq(mkdir(sub, 0755), 0);
+        snprintf(sub, sizeof sub, "%s/a/b", path);
+        ck_assert_int_eq(mkdir(sub, 0755), 0);
+        return;
+    }
+    ck_assert_int_eq(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    if (kind == 1) {
+        FILE *f = fopen(path, "w");
+        ck_assert_ptr_nonnull(f);
+        fclose(f);
+    } else {
+        ck_assert_int_eq(symlink(kind == 2 ? "/etc" : path, path), 0);
+    }
+}
+
+/* It would be compiled again by every process, for ever. */
+START_TEST(own_untrusted_entries_are_replaced)
+{
+    char key[33], path[2 * PATH_MAX];
+    int64_t removed, freed;
+    struct diag d;
+    struct cache *c = opened(CACHE_RW, base);
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    entry_path(path, sizeof path, key, NULL);
+    write_made(c, key, text, TEXT_SIZE, 'a');
+    diag_init(&d);
+    for (int kind = 0; kind < 4; kind++) {
+        plant(kind, path);
+        ck_assert_int_eq(lookup(c, key, NULL), CACHE_REFUSED);
+        write_made(c, key, text, TEXT_SIZE, 'b');
+        ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
+        plant(kind, path);
+        ck_assert(cache_gc(c, -1, &removed, &freed, &d));
+        ck_assert_int_eq(removed, 1);
+        write_made(c, key, text, TEXT_SIZE, 'b');
+        ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
+    }
+    ck_assert_int_eq(count_sub("tmp"), 4); /* set aside; gc deletes its own */
+    entry_sweep(base, -1);
+    ck_assert_int_eq(count_sub("tmp"), 0);
     cache_close(c);
 }
 END_TEST
@@ -593,6 +648,7 @@ int main(void)
                                   world_writable_is_refused,
                                   links_are_refused,
                                   other_owner_is_refused,
+                                  own_untrusted_entries_are_replaced,
                                   planted_links_are_not_followed,
                                   unwritable_directory,
                                   no_directory_at_all,
