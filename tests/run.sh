@@ -88,6 +88,10 @@ step "command line" sh tests/api/cli.sh build/release/facc
 step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
+if [ $long = 1 ]; then
+    step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
+    step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
+fi
 step "GPU" gpu_tests
 
 [ -z "$failures" ] || echo "failed:$failures"
