@@ -18,7 +18,8 @@ static const struct arch_class arch_classes[] = {
 };
 
 /* Left free for static shared memory: the work description and the tables of
- * column and diagonal values (struct Stage of sm80/score.cuh). */
+ * column and diagonal values (kStaticBytes of sm80/score.cuh, which leaves out
+ * the tables that do not fit). */
 enum { STATIC_BYTES = 8 * 1024, MAX_HEAD_DIM = 256 };
 
 struct tile_rule {

@@ -140,7 +140,7 @@ static bool is_exact(const struct emitter *e, ir_ref keep,
     return true;
 }
 
-void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b)
+bool mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b)
 {
     struct strbuf *out = &e->at[PLACE_VERDICT].body;
     const bool exact = is_exact(e, keep, b);
@@ -157,4 +157,5 @@ void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b)
     }
     strbuf_add(out, "        return !may ? kVerdictEmpty : must ? kVerdictFull "
                     ": kVerdictPartial;\n");
+    return exact;
 }

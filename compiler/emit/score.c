@@ -208,6 +208,44 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
     return at->log2[r] = statement(e, p, r, "float", text);
 }
 
+/* --- the cell
+ * --------------------------------------------------------------------- */
+
+/* facc_tanh_below is within 1.2e-7 of its value; the score is twice the factor
+ * times that. */
+static const double max_tanh_factor = 64;
+
+bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out)
+{
+    struct affine_score a;
+    *out = (struct score_frame){.inner = score, .log2 = true, .multiplier = 1};
+    if (!pass_affine_score(g, score, &a))
+        return false;
+    if (a.affine || !ir_is(g, a.outer, IR_CONST_F))
+        return true;
+    const double by = ir_node(g, a.outer)->f;
+    if (!(by > 1e-30 && by < 1e30)) /* positive, far from f32's ends */
+        return true;
+    out->log2 = false;
+    out->inner = a.inner;
+    out->multiplier = by * log2e;
+    if (ir_is(g, a.inner, IR_FTANH) && by <= max_tanh_factor) {
+        out->inner = ir_mul(g, ir_const_f(g, 2), ir_arg(g, a.inner, 0));
+        out->tanh_below = true;
+        out->shift = out->multiplier;
+        out->multiplier *= 2;
+    }
+    return !g->failed;
+}
+
+const char *score_cell(struct emitter *e, const struct score_frame *f)
+{
+    if (!f->log2 && !f->tanh_below)
+        return expr(e, PLACE_SCORE, f->inner);
+    const char *x = score_times_log2e(e, PLACE_SCORE, f->inner);
+    return f->tanh_below ? fmt(e, "facc_tanh_below(%s)", bare(e, x)) : x;
+}
+
 /* --- members
  * ------------------------------------------------------------------ */
 

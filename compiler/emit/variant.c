@@ -176,14 +176,14 @@ static bool grows_with_kv(const struct emitter *e, ir_ref r, int depth)
 /* From the last KV tile to the first where the last ones matter most: below a
  * diagonal the masked tiles come first, and a bias that grows with kv sets
  * the running maximum at once. A fact of the program, never of a tile. */
-static bool is_reverse(const struct emitter *e, const struct ir_roots *roots,
+static bool is_reverse(const struct emitter *e, ir_ref score,
                        const struct plain_bounds *b)
 {
     for (int k = 0; k < b->n; k++)
         if (b->bound[k].kq > 0 && b->bound[k].kkv < 0)
             return true;
-    return e->affine[roots->score].affine &&
-           grows_with_kv(e, e->affine[roots->score].beta, 4);
+    return e->affine[score].affine &&
+           grows_with_kv(e, e->affine[score].beta, 4);
 }
 
 static bool is_costly_member(const struct emitter *e, const struct member *m)
@@ -264,6 +264,16 @@ static void add_maker(const struct emitter *e, struct strbuf *out, enum place p)
     strbuf_addf(out, "        return %s;\n    }\n", strchr(local[p], ' ') + 1);
 }
 
+/* Of tile scope. */
+static void add_constant(struct strbuf *out, const char *name,
+                         const char *value)
+{
+    strbuf_addf(out,
+                "\n    static FACC_FN float %s(const KernelArgs &args, "
+                "const Tile &t)\n    {\n        return %s;\n    }\n",
+                name, value);
+}
+
 static void add_cell(const struct emitter *e, struct strbuf *out,
                      const char *head, enum place p, const char *result)
 {
@@ -278,8 +288,8 @@ static void add_cell(const struct emitter *e, struct strbuf *out,
 }
 
 struct texts {
-    const char *score, *mask;
-    bool has_score, has_mask, reverse, needs_score;
+    const char *score, *mask, *multiplier, *shift;
+    bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
 static void add_variant(const struct emitter *e, const struct texts *t,
@@ -295,6 +305,8 @@ static void add_variant(const struct emitter *e, const struct texts *t,
                 boolean(t->has_mask));
     strbuf_addf(out, "    static constexpr bool kMaskNeedsScore = %s;\n",
                 boolean(t->needs_score));
+    strbuf_addf(out, "    static constexpr bool kAlwaysPartial = %s;\n",
+                boolean(t->always_partial));
     strbuf_addf(out, "    static constexpr bool kReverse = %s;\n",
                 boolean(t->reverse));
     strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
@@ -309,7 +321,9 @@ static void add_variant(const struct emitter *e, const struct texts *t,
     strbuf_add(out, "    struct KvRange {\n        int first, end;\n    };\n");
     for (int p = PLACE_TILE; p <= PLACE_BASE; p++)
         add_maker(e, out, (enum place)p);
-    add_cell(e, out, "float score_log2", PLACE_SCORE, t->score);
+    add_constant(out, "multiplier", t->multiplier);
+    add_constant(out, "shift", t->shift);
+    add_cell(e, out, "float score", PLACE_SCORE, t->score);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
     strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
                     "&args, const Tile &t, int q_first, int q_last)\n"
@@ -322,24 +336,28 @@ static void add_variant(const struct emitter *e, const struct texts *t,
     strbuf_add(out, "    }\n};\n");
 }
 
-static void write_places(struct emitter *e, const struct ir_roots *roots,
-                         const struct plain_bounds *bounds, struct texts *t)
+static void write_places(struct emitter *e, const struct score_frame *frame,
+                         ir_ref keep, const struct plain_bounds *bounds,
+                         struct texts *t)
 {
-    count_uses(e, PLACE_SCORE, roots->score);
-    t->score = bare(e, score_times_log2e(e, PLACE_SCORE, roots->score));
-    count_uses(e, PLACE_MASK, roots->keep);
-    t->mask = bare(e, expr(e, PLACE_MASK, roots->keep));
+    count_uses(e, PLACE_SCORE, frame->inner);
+    t->score = bare(e, score_cell(e, frame));
+    t->multiplier = expr_float_const(e, frame->multiplier);
+    t->shift = expr_float_const(e, frame->shift);
+    count_uses(e, PLACE_MASK, keep);
+    t->mask = bare(e, expr(e, PLACE_MASK, keep));
+    t->always_partial = e->config->check_bounds;
     if (e->config->check_bounds) {
         /* every cell is looked at */
-        fault_report(e, PLACE_SCORE, roots->score, roots->keep);
-        fault_report(e, PLACE_MASK, roots->keep, IR_NONE);
+        fault_report(e, PLACE_SCORE, frame->inner, keep);
+        fault_report(e, PLACE_MASK, keep, IR_NONE);
         strbuf_add(&e->at[PLACE_RANGE].body,
                    "        return KvRange{0, kMaxInt};\n");
         strbuf_add(&e->at[PLACE_VERDICT].body,
                    "        return kVerdictPartial;\n");
     } else {
-        mask_range(e, roots->keep, bounds);
-        mask_verdict(e, roots->keep, bounds);
+        mask_range(e, keep, bounds);
+        t->always_partial = !mask_verdict(e, keep, bounds);
     }
     for (int p = 0; p < PLACE_COUNT; p++)
         e->failed |= e->at[p].body.failed;
@@ -388,11 +406,14 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
 {
     struct emitter e = {.g = g, .arena = out->arena, .config = c};
     struct plain_bounds bounds;
+    struct score_frame frame;
     e.file = base_name(g->file);
     e.var_b = ir_var(g, IR_VAR_B);
     if (is_too_deep(&e, roots))
         return false;
-    if (!pass_bounds(g, roots->keep, &bounds) || !facts(&e, roots)) {
+    if (!score_split(g, roots->score, &frame) ||
+        !pass_bounds(g, roots->keep, &bounds) ||
+        !facts(&e, &(struct ir_roots){frame.inner, roots->keep})) {
         diag_nomem(g->diag, "emit");
         return false;
     }
@@ -401,12 +422,12 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
         .has_mask =
             !ir_is(g, roots->keep, IR_CONST_B) || !ir_node(g, roots->keep)->i,
         .needs_score = ir_node(g, roots->keep)->deps & IR_DEP_SCORE,
-        .reverse = is_reverse(&e, roots, &bounds),
+        .reverse = is_reverse(&e, frame.inner, &bounds),
     };
     for (int round = 0; round < 2 && !e.failed; round++) {
         e.counting = round == 0;
         if (clear_places(&e))
-            write_places(&e, roots, &bounds, &t);
+            write_places(&e, &frame, roots->keep, &bounds, &t);
         else
             e.failed = true;
     }

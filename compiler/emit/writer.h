@@ -16,7 +16,7 @@ enum place {
     PLACE_COL,
     PLACE_DIAG,
     PLACE_BASE,
-    PLACE_SCORE, /* score_log2 */
+    PLACE_SCORE, /* score */
     PLACE_MASK,
     PLACE_RANGE, /* kv_range */
     PLACE_VERDICT,
@@ -54,6 +54,16 @@ struct member {
 
 struct range {
     int64_t lo, hi;
+};
+
+/* How the score leaves the cell: score * log2(e) = multiplier * cell + shift.
+ * The kernel multiplies in its exponent's FMA; the shift, common to a row,
+ * only goes into the LSE. */
+struct score_frame {
+    ir_ref inner;    /* what the cell computes: its value, */
+    bool tanh_below; /* or facc_tanh_below of it (it is twice tanh's operand) */
+    bool log2;       /* the cell's value is times log2(e), multiplier is 1 */
+    double multiplier, shift;
 };
 
 struct place_text {
@@ -139,6 +149,10 @@ const char *form_base(struct emitter *e, ir_ref r, bool saturate,
                       const char **type);
 
 /* --- score.c */
+/* Before the facts: adds nodes. */
+bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
+/* The cell's text. */
+const char *score_cell(struct emitter *e, const struct score_frame *f);
 /* After the other facts: fills free_log2. */
 bool score_facts(struct emitter *e);
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
@@ -157,6 +171,7 @@ void fault_report(struct emitter *e, enum place p, ir_ref root, ir_ref keep);
 
 /* --- mask.c */
 void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
-void mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
+/* Returns whether a verdict may be FULL. */
+bool mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
 
 #endif

@@ -154,6 +154,13 @@ FACC_FN float facc_tanh(float x)
     return a < 0.6f ? near : copysignf(far, x);
 }
 
+// (tanh(x) - 1) / 2 from 2 log2(e) x. Absolute error below 1.2e-7, which under a modest factor is as
+// good as facc_tanh, at a third of its instructions.
+FACC_FN float facc_tanh_below(float x)
+{
+    return -facc_rcp(1.0f + facc_ex2(x));
+}
+
 FACC_FN float facc_sigmoid(float x)
 {
     return facc_rcp(1.0f + expf(-x));

@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     __syncthreads();
     RowState state;
     Output o;
+    state.any_large = false;
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m) {
         state.reference[m][0] = state.reference[m][1] = minus_infinity();
@@ -27,6 +28,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
             for (int e = 0; e < 4; ++e)
                 o[m][n][e] = 0.0f;
     }
-    run_mainloop(args, w, shared, stage, state, o);
-    run_epilogue(args, w, shared, state, o);
+    const float multiplier = run_mainloop(args, w, shared, stage, state, o);
+    run_epilogue(args, w, shared, multiplier, state, o);
 }

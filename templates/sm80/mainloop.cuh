@@ -79,6 +79,8 @@ struct Loop {
         cp_async_commit();
         if constexpr (kRawScores)
             multiplier = settle_scale(args.scale_log2, shared);
+        else if constexpr (Variant::kHasScore)
+            multiplier = Variant::multiplier(args, w.t);
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i)
             rows[i / 2][i % 2] = Variant::row(
@@ -91,14 +93,19 @@ struct Loop {
                 load_q(q[step], a.q, step);
     }
 
-    // Raw scores to what make_weights takes, references and output brought up to date.
-    __device__ __forceinline__ void prepare_scores(Scores &s, TileWork work, int tile, int buffer)
+    // Accumulators to what make_weights takes, but for what was done between the MMAs; references
+    // and output brought up to date.
+    __device__ __forceinline__ void prepare_scores(Scores &s, Tops &tops, TileWork work, int tile,
+                                                   int buffer)
     {
-        if (work == kTileMasked)
-            apply_score<true>(args, w, rows, stage, buffer, tile * kTileN, s);
-        else if constexpr (!kRawScores)
-            apply_score<false>(args, w, rows, stage, buffer, tile * kTileN, s);
-        update_reference(s, multiplier, state, o);
+        const int kv0 = tile * kTileN;
+        if (Variant::kHasMask && !kMaskBetween && work == kTileMasked)
+            apply_tile<!kScoreBetween, true>(args, w, rows, stage, buffer, kv0, s, tops);
+        else if constexpr (!kScoreBetween && !kMaskBetween)
+            apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
+        if (work == kTileMasked && kv0 + kTileN > w.kv_len)
+            cut_tail(w.kv_len - kv0, s, tops);
+        update_reference(tops, multiplier, state, o);
     }
 
     __device__ __forceinline__ void run_in_order(unsigned shared);
@@ -134,7 +141,15 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
         cp_async_commit();
 
         Scores s;
-        multiply_qk(s, q, a.q, a.k + (kStages == 2 ? buffer * kBytesK : 0), [] {});
+        Tops tops;
+        const Cells at(args, w, rows, buffer, tile * kTileN);
+        multiply_qk(
+            s, q, a.q, a.k + (kStages == 2 ? buffer * kBytesK : 0),
+            [&](int n) {
+                if constexpr (kBetween)
+                    apply_block<kScoreBetween, kMaskBetween>(args, w, rows, stage, at, n, s, tops);
+            },
+            [] {});
         if constexpr (kStages == 1) {
             cp_async_wait<0>();
             __syncthreads(); // V has landed; all warps are done with K
@@ -144,8 +159,8 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
             }
             cp_async_commit();
         }
-        prepare_scores(s, work, tile, buffer);
-        const Offsets offsets(state);
+        prepare_scores(s, tops, work, tile, buffer);
+        const Offsets offsets(state, multiplier, s);
         multiply_pv(o, a.v + (kStages == 2 ? buffer * kBytesV : 0), [&](int step, Weights &p) {
             make_weights(s, step, multiplier, offsets, state, p);
         });
@@ -209,7 +224,8 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
         if (last_work != kTileNone)
             multiply_pv(o, v, take_weights);
         if (work != kTileNone)
-            multiply_qk(s, q, a.q, k, hand_over);
+            multiply_qk(
+                s, q, a.q, k, [](int) {}, hand_over);
         else if (group == 0 || tile >= 0)
             hand_over();
         if (tile < 0)
@@ -228,8 +244,9 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
             cp_async_commit();
         }
         if (work != kTileNone) {
-            prepare_scores(s, work, tile, staged);
-            const Offsets offsets(state);
+            Tops tops;
+            prepare_scores(s, tops, work, tile, staged);
+            const Offsets offsets(state, multiplier, s);
 #pragma unroll
             for (int step = 0; step < kStepsN; ++step)
                 make_weights(s, step, multiplier, offsets, state, p[step]);
@@ -242,12 +259,15 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
     }
 }
 
-__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Work &w, unsigned shared,
-                                             Stage &stage, RowState &state, Output &o)
+// Returns the multiplier of the references.
+__device__ __forceinline__ float run_mainloop(const KernelArgs &args, const Work &w,
+                                              unsigned shared, Stage &stage, RowState &state,
+                                              Output &o)
 {
     Loop loop(args, w, shared, stage, state, o);
     if constexpr (kGroups == 2)
         loop.run_in_turns(shared);
     else
         loop.run_in_order(shared);
+    return loop.multiplier;
 }

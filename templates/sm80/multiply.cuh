@@ -37,13 +37,17 @@ __device__ __forceinline__ void load_q(unsigned (&q)[kBlocksM][4], unsigned addr
         ldmatrix_x4(q[m], address + 16 * m * kRowBytes + 32 * step);
 }
 
-// S = Q K^T. Calls near_end shortly before the last MMAs.
-template <class NearEnd>
+// S = Q K^T, by kTogether pairs of column blocks at a time. Calls near_end shortly before the last
+// MMAs, finished(block) when a column block is final and other MMAs have been issued.
+template <class Finished, class NearEnd>
 __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q_address,
-                                            unsigned k, NearEnd near_end)
+                                            unsigned k, Finished finished, NearEnd near_end)
 {
     constexpr int kCount = kStepsD * kStepsN;
     constexpr int kLeft = (kCount + kHandOverPart - 1) / kHandOverPart; // at least one
+    constexpr int kRound = kStepsD * kTogether;
+    const auto step_of = [](int i) { return i % kRound / kTogether; };
+    const auto pair_of = [](int i) { return i / kRound * kTogether + i % kTogether; };
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m)
 #pragma unroll
@@ -57,13 +61,13 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
     for (int i = 0; i < kCount + kAhead; ++i) {
         if (i < kCount)
             ldmatrix_x4(b[i % (kAhead + 1)],
-                        k + 16 * (i % kStepsN) * kRowBytes + 32 * (i / kStepsN));
+                        k + 16 * pair_of(i) * kRowBytes + 32 * step_of(i));
         const int now = i - kAhead;
         if (now < 0)
             continue;
         if (now == kCount - kLeft)
             near_end();
-        const int step = now / kStepsN, pair = now % kStepsN;
+        const int step = step_of(now), pair = pair_of(now);
         unsigned(&a)[kBlocksM][4] = q[kQInRegisters ? step : 0];
         if (!kQInRegisters && pair == 0)
             load_q(a, q_address, step);
@@ -73,7 +77,14 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
             mma_16816(s[m][2 * pair], a[m], x[0], x[1]);
             mma_16816(s[m][2 * pair + 1], a[m], x[2], x[3]);
         }
+        // the blocks of the last round, evenly over this one
+        const int in_round = now % kRound;
+        for (int n = 0; n < 2 * kTogether; ++n)
+            if (now >= kRound && in_round == (2 * n + 1) * kRound / (4 * kTogether))
+                finished((now / kRound - 1) * 2 * kTogether + n);
     }
+    for (int n = kBlocksN - 2 * kTogether; n < kBlocksN; ++n)
+        finished(n);
 }
 
 // O += P V. weights(step) gives 16 columns of P.

@@ -1,82 +1,138 @@
-// Applies the program's score and mask to a tile of accumulators. Afterwards a score is in log2
-// units (or raw, if kRawScores), and -inf where the cell does not count.
+// Applies the program's score and mask to a tile of accumulators. Afterwards a score times the
+// loop's multiplier is in log2 units; it is -inf where the cell does not count.
 //
 // A thread's first column is kv0 + 2t; its other ones differ by constants c = 8 block + (0 or 1).
 #pragma once
 
-#include "sm80/shape.cuh"
+#include "sm80/softmax.cuh"
 
-// Column and diagonal values that are costly to make: once per tile, for two tiles, because the
-// next tile's are written while this one's are read.
+// Column and diagonal values that are costly to make: once per tile, in tables, one for each tile
+// that is being read or written. The tables have what room select.c leaves beside the dynamic
+// shared memory; what does not fit is made in each thread.
 constexpr int kStageBuffers = kGroups + 1;
+constexpr int kStaticBytes = 8 * 1024;
+constexpr int kDiagonals = kTileM + kTileN - 1;
+constexpr int kTableBytes = kStaticBytes - static_cast<int>(sizeof(Work)) - 64; // 64: alignment
+
+// Two columns, which a thread reads at once.
+struct alignas(sizeof(Variant::Col) == 4   ? 8
+               : sizeof(Variant::Col) == 8 ? 16
+                                           : alignof(Variant::Col)) ColPair {
+    Variant::Col of[2];
+};
+
+constexpr int kColBytes = kStageBuffers * kTileN / 2 * static_cast<int>(sizeof(ColPair));
+constexpr int kDiagBytes = kStageBuffers * kDiagonals * static_cast<int>(sizeof(Variant::Diag));
+constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kTableBytes;
+constexpr bool kStageDiag =
+    Variant::kStageDiag && kDiagBytes + (kStageCol ? kColBytes : 0) <= kTableBytes;
 
 struct Stage {
-    Variant::Col col[kStageBuffers][Variant::kStageCol ? kTileN : 1];
-    Variant::Diag diag[kStageBuffers][Variant::kStageDiag ? kTileM + kTileN - 1 : 1];
+    ColPair col[kStageBuffers][kStageCol ? kTileN / 2 : 1];
+    Variant::Diag diag[kStageBuffers][kStageDiag ? kDiagonals : 1];
 };
+static_assert(sizeof(Stage) + sizeof(Work) <= kStaticBytes, "select.c leaves this much");
 
 template <int kFillThreads>
 __device__ __forceinline__ void fill_stage(const KernelArgs &args, const Work &w, Stage &stage,
                                            int buffer, int kv0)
 {
-    if constexpr (Variant::kStageCol) {
+    if constexpr (kStageCol) {
         for (int i = threadIdx.x % kFillThreads; i < kTileN; i += kFillThreads)
-            stage.col[buffer][i] = Variant::col(args, w.t, kv0 + i);
+            stage.col[buffer][i / 2].of[i % 2] = Variant::col(args, w.t, kv0 + i);
     }
-    if constexpr (Variant::kStageDiag) {
-        for (int i = threadIdx.x % kFillThreads; i < kTileM + kTileN - 1; i += kFillThreads)
+    if constexpr (kStageDiag) {
+        for (int i = threadIdx.x % kFillThreads; i < kDiagonals; i += kFillThreads)
             stage.diag[buffer][i] = Variant::diag(args, w.t, w.q0 - kv0 + i - (kTileN - 1));
     }
 }
 
-template <bool kMasked>
-__device__ __forceinline__ void apply_score(const KernelArgs &args, const Work &w, const Rows &rows,
-                                            const Stage &stage, int buffer, int kv0, Scores &s)
-{
-    const int lane = threadIdx.x % 32;
-    const int row_in_tile = threadIdx.x / 32 * kRowsPerWarp + lane / 4;
-    const int q_first = w.q0 + row_in_tile;
-    const int kv_first = kv0 + 2 * (lane % 4);
-    const int limit = w.kv_len - kv_first; // columns c < limit exist
-
+// Where a thread's cells lie.
+struct Cells {
+    int row_in_tile, q_first;
+    int kv0, kv_first;
+    int buffer; // of the stage
     Variant::Base base[kBlocksM][2];
-#pragma unroll
-    for (int m = 0; m < kBlocksM; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-            base[m][half] =
-                Variant::base(args, w.t, rows[m][half], q_first + 16 * m + 8 * half, kv_first);
 
+    __device__ __forceinline__ Cells(const KernelArgs &args, const Work &w, const Rows &rows,
+                                     int buffer, int kv0)
+        : kv0(kv0), buffer(buffer)
+    {
+        const int lane = threadIdx.x % 32;
+        row_in_tile = threadIdx.x / 32 * kRowsPerWarp + lane / 4;
+        q_first = w.q0 + row_in_tile;
+        kv_first = kv0 + 2 * (lane % 4);
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i)
+            base[i / 2][i % 2] =
+                Variant::base(args, w.t, rows[i / 2][i % 2], q_first + 8 * i, kv_first);
+    }
+};
+
+// Score and mask (each if asked for) of one block of eight columns; their maxima.
+template <bool kScore, bool kMask>
+__device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &w, const Rows &rows,
+                                            const Stage &stage, const Cells &at, int n, Scores &s,
+                                            Tops &tops)
+{
+    ColPair cols;
+    if constexpr (kStageCol)
+        cols = stage.col[at.buffer][4 * n + (at.kv_first - at.kv0) / 2];
+    else
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+            cols.of[e] = Variant::col(args, w.t, at.kv_first + 8 * n + e);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        const int c = 8 * n + e;
+        const Variant::Col &col = cols.of[e];
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i) {
+            const int m = i / 2, half = i % 2, q = at.q_first + 8 * i;
+            const int d = at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
+            const Variant::Diag diag = kStageDiag
+                                           ? stage.diag[at.buffer][d + kTileN - 1]
+                                           : Variant::diag(args, w.t, q - at.kv_first - c);
+            float &x = s[m][n][2 * half + e];
+            const float raw = x;
+            if constexpr (kScore && Variant::kHasScore)
+                x = Variant::score(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
+                                   at.kv_first, c);
+            else if constexpr (kScore && !kRawScores)
+                x = raw * args.scale_log2;
+            if constexpr (kMask)
+                x = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
+                                  at.kv_first, c)
+                        ? x
+                        : minus_infinity();
+        }
+    }
+    tops.take(s, n);
+}
+
+template <bool kScore, bool kMask>
+__device__ __forceinline__ void apply_tile(const KernelArgs &args, const Work &w, const Rows &rows,
+                                           const Stage &stage, int buffer, int kv0, Scores &s,
+                                           Tops &tops)
+{
+    const Cells at(args, w, rows, buffer, kv0);
+    tops = Tops();
+#pragma unroll
+    for (int n = 0; n < kBlocksN; ++n)
+        apply_block<kScore, kMask>(args, w, rows, stage, at, n, s, tops);
+}
+
+// Columns behind the last one do not count.
+__device__ __forceinline__ void cut_tail(int columns, Scores &s, Tops &tops)
+{
+    tops = Tops();
+    const int limit = columns - 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            const int c = 8 * n + e;
-            const Variant::Col col = Variant::kStageCol ? stage.col[buffer][kv_first - kv0 + c]
-                                                        : Variant::col(args, w.t, kv_first + c);
-#pragma unroll
-            for (int i = 0; i < 2 * kBlocksM; ++i) {
-                const int m = i / 2, half = i % 2, q = q_first + 8 * i;
-                const int d = row_in_tile + 8 * i - (kv_first - kv0) - c; // q - kv - (q0 - kv0)
-                const Variant::Diag diag = Variant::kStageDiag
-                                               ? stage.diag[buffer][d + kTileN - 1]
-                                               : Variant::diag(args, w.t, q - kv_first - c);
-                const Variant::Row &row = rows[m][half];
-                float &x = s[m][n][2 * half + e];
-                const float raw = x;
-                if constexpr (Variant::kHasScore)
-                    x = Variant::score_log2(args, w.t, row, col, diag, base[m][half], raw, q,
-                                            kv_first, c);
-                else if constexpr (!kRawScores)
-                    x = raw * args.scale_log2;
-                if constexpr (kMasked) {
-                    bool keep = c < limit;
-                    if constexpr (Variant::kHasMask)
-                        keep &= Variant::mask(args, w.t, row, col, diag, base[m][half], raw, q,
-                                              kv_first, c);
-                    x = keep ? x : minus_infinity();
-                }
-            }
-        }
+        for (int i = 0; i < 4 * kBlocksM; ++i)
+            if (8 * n + i % 2 >= limit)
+                s[i / 4][n][i % 4] = minus_infinity();
+        tops.take(s, n);
     }
 }

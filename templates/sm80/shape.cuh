@@ -61,6 +61,15 @@ static_assert(kElement == kElementF16 || kElement == kElementBf16,
 
 // True: the softmax takes the accumulators as they are and folds the scale into its exponent.
 constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
+// True: the accumulators change in every tile, or the cells of every tile are masked one by one.
+// With Q in registers that is done between the MMAs of Q K^T, which then finish some columns before
+// they start the next; else there is a second group of warps whose MMAs hide it.
+constexpr bool kMaskBetween = kGroups == 1 && kQInRegisters && Variant::kHasMask && Variant::kAlwaysPartial;
+constexpr bool kScoreBetween = kGroups == 1 && kQInRegisters && !kRawScores &&
+                               (kMaskBetween || !(Variant::kHasMask && Variant::kMaskNeedsScore));
+constexpr bool kBetween = kMaskBetween || kScoreBetween;
+constexpr int kTogether = !kBetween ? kStepsN : kStepsN % 2 == 0 ? 2 : 1; // pairs of column blocks
+
 __device__ __forceinline__ float minus_infinity()
 {
     return __int_as_float(0xff800000);
@@ -70,10 +79,10 @@ using Scores = float[kBlocksM][kBlocksN][4];
 using Output = float[kBlocksM][kBlocksV][4];
 using Rows = Variant::Row[kBlocksM][2];
 
-// Of one thread, per row g and g + 8 of each block. Weights are 2^(x - reference) with x the score
-// in log2 units; reference is -inf until a score counts, then at most kSlack below the largest
-// score so far.
+// Of one thread, per row g and g + 8 of each block. Weights are 2^((x - reference) * multiplier) with
+// x the score; reference is -inf until a score counts, then the largest score so far.
 struct RowState {
+    bool any_large; // of the references of the warp (softmax.cuh)
     float reference[kBlocksM][2];
     float sum[kBlocksM][2]; // of this thread's columns only, until the end
 };

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -34,8 +35,10 @@ struct Variant {
         return Base{};
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &, const Row &, const Col &,
-                                    const Diag &, const Base &, float s, int, int, int)
+    static FACC_FN float multiplier(const KernelArgs &, const Tile &) { return 1.0f; }
+    static FACC_FN float shift(const KernelArgs &, const Tile &) { return 0.0f; }
+    static FACC_FN float score(const KernelArgs &args, const Tile &, const Row &, const Col &,
+                               const Diag &, const Base &, float s, int, int, int)
     {
         return s * args.scale_log2;
     }

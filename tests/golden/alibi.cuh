@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -30,7 +31,7 @@ struct Variant {
         Tile t;
 #line 5 "alibi.lua"
         t.t1 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
-#line 34 "facc_variant.cuh"
+#line 35 "facc_variant.cuh"
         return t;
     }
 
@@ -59,11 +60,21 @@ struct Variant {
         base.b1 = t.t1 * (float)(kv0 - q);
 #line 7 "alibi.lua"
         base.b2 = q - kv0;
-#line 63 "facc_variant.cuh"
+#line 64 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, fmaf(t.t1, (float)c, base.b1));

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -41,7 +42,7 @@ struct Variant {
         r.r1 = (long long)q - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         r.r2 = facc_at<0>(args.tensors[2], v1);
-#line 45 "facc_variant.cuh"
+#line 46 "facc_variant.cuh"
         return r;
     }
 
@@ -54,7 +55,7 @@ struct Variant {
         k.k1 = (long long)kv - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         k.k2 = v1;
-#line 58 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return k;
     }
 
@@ -70,7 +71,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -33,7 +34,7 @@ struct Variant {
         t.t1 = facc_fold(2.0f, args.scale_log2);
 #line 5 "dense_bias.lua"
         t.t2 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h);
-#line 37 "facc_variant.cuh"
+#line 38 "facc_variant.cuh"
         return t;
     }
 
@@ -44,7 +45,7 @@ struct Variant {
         r.r1 = facc_fold(facc_load_e4m3(args.tensors[1], facc_at<0>(args.tensors[1], q)), kLog2e);
 #line 5 "dense_bias.lua"
         r.r2 = t.t2 + facc_at<2>(args.tensors[0], q);
-#line 48 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -66,7 +67,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, t.t1, (r.r1 + (facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)) * kLog2e)));

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -33,7 +34,7 @@ struct Variant {
         Tile t;
 #line 4 "document_causal.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 37 "facc_variant.cuh"
+#line 38 "facc_variant.cuh"
         return t;
     }
 
@@ -42,7 +43,7 @@ struct Variant {
         Row r;
 #line 4 "document_causal.lua"
         r.r1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
-#line 46 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return r;
     }
 
@@ -51,7 +52,7 @@ struct Variant {
         Col k;
 #line 4 "document_causal.lua"
         k.k1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return k;
     }
 
@@ -66,11 +67,21 @@ struct Variant {
         Base base;
 #line 4 "document_causal.lua"
         base.b1 = q - kv0;
-#line 70 "facc_variant.cuh"
+#line 71 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

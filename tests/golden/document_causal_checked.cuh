@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -38,7 +39,7 @@ struct Variant {
         t.t1 = facc_at<0>(args.tensors[0], b);
 #line 3 "document_causal_checked.lua"
         t.t2 = b;
-#line 42 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -51,7 +52,7 @@ struct Variant {
         r.r1 = v1;
 #line 4 "document_causal_checked.lua"
         r.r2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, q));
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return r;
     }
 
@@ -64,7 +65,7 @@ struct Variant {
         k.k1 = v1;
 #line 4 "document_causal_checked.lua"
         k.k2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, kv));
-#line 68 "facc_variant.cuh"
+#line 69 "facc_variant.cuh"
         return k;
     }
 
@@ -79,11 +80,21 @@ struct Variant {
         Base base;
 #line 4 "document_causal_checked.lua"
         base.b1 = q - kv0;
-#line 83 "facc_variant.cuh"
+#line 84 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
@@ -97,7 +108,7 @@ struct Variant {
 #line 4 "document_causal_checked.lua"
         const facc_fault v2 = false | (v1 == 0 & !(r.r1 == k.k1)) | !(base.b1 >= c) ? 0ull : v1;
         facc_report(args, v2, (q < facc_len_q(args, t.t2)) & (kv0 + c < facc_len_kv(args, t.t2)));
-#line 101 "facc_variant.cuh"
+#line 112 "facc_variant.cuh"
         return (r.r1 == k.k1) & (base.b1 >= c);
     }
 

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = true;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -51,11 +52,21 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return (facc_sigmoid(s * args.scale) * (s * args.scale)) * kLog2e;

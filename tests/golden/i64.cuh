@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -32,7 +33,7 @@ struct Variant {
         Tile t;
 #line 6 "i64.lua"
         t.t1 = args.params[0].i + 1ll;
-#line 36 "facc_variant.cuh"
+#line 37 "facc_variant.cuh"
         return t;
     }
 
@@ -41,7 +42,7 @@ struct Variant {
         Row r;
 #line 6 "i64.lua"
         r.r1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 45 "facc_variant.cuh"
+#line 46 "facc_variant.cuh"
         return r;
     }
 
@@ -54,7 +55,7 @@ struct Variant {
         k.k1 = ((int)facc_floormod(65537ll * (long long)kv, 7ll) != 3) & ((int)facc_floormod(v1, 1000003ll) >= t.t1);
 #line 6 "i64.lua"
         k.k2 = v1;
-#line 58 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return k;
     }
 
@@ -70,7 +71,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

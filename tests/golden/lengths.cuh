@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -38,7 +39,7 @@ struct Variant {
         t.t2 = facc_len_kv(args, b) - 1;
 #line 4 "lengths.lua"
         t.t3 = args.Sq - args.Skv;
-#line 42 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -47,7 +48,7 @@ struct Variant {
         Row r;
 #line 5 "lengths.lua"
         r.r1 = args.Sq - q - args.Skv;
-#line 51 "facc_variant.cuh"
+#line 52 "facc_variant.cuh"
         return r;
     }
 
@@ -70,11 +71,21 @@ struct Variant {
         base.b1 = facc_saturate((long long)r.r1 + (long long)kv0);
 #line 4 "lengths.lua"
         base.b2 = t.t2 - kv0;
-#line 74 "facc_variant.cuh"
+#line 75 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

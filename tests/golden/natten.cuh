@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -49,7 +50,7 @@ struct Variant {
         r.r3 = v2 - 3;
 #line 5 "natten.lua"
         r.r4 = v2 + 3;
-#line 53 "facc_variant.cuh"
+#line 54 "facc_variant.cuh"
         return r;
     }
 
@@ -60,7 +61,7 @@ struct Variant {
         k.k1 = (int)((unsigned)kv / 32u);
 #line 9 "natten.lua"
         k.k2 = (int)((unsigned)kv % 32u);
-#line 64 "facc_variant.cuh"
+#line 65 "facc_variant.cuh"
         return k;
     }
 
@@ -76,7 +77,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
@@ -29,7 +30,7 @@ struct Variant {
         Tile t;
 #line 5 "relative_bias.lua"
         t.t1 = facc_at<0>(args.tensors[0], h);
-#line 33 "facc_variant.cuh"
+#line 34 "facc_variant.cuh"
         return t;
     }
 
@@ -50,7 +51,7 @@ struct Variant {
         Diag d;
 #line 5 "relative_bias.lua"
         d.d1 = facc_fold(facc_load_f16(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], facc_min(facc_max(-q_minus_kv, -128), 128) + 128)), kLog2e);
-#line 54 "facc_variant.cuh"
+#line 55 "facc_variant.cuh"
         return d;
     }
 
@@ -60,7 +61,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, d.d1);

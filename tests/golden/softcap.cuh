@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -30,7 +31,7 @@ struct Variant {
         t.t1 = facc_fold((1.0f / args.params[0].f), args.scale);
 #line 2 "softcap.lua"
         t.t2 = facc_fold(args.params[0].f, kLog2e);
-#line 34 "facc_variant.cuh"
+#line 35 "facc_variant.cuh"
         return t;
     }
 
@@ -58,7 +59,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return t.t2 * facc_tanh(s * t.t1);

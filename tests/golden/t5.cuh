@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
@@ -29,7 +30,7 @@ struct Variant {
         Tile t;
 #line 8 "t5.lua"
         t.t1 = facc_at<1>(args.tensors[0], h);
-#line 33 "facc_variant.cuh"
+#line 34 "facc_variant.cuh"
         return t;
     }
 
@@ -54,7 +55,7 @@ struct Variant {
         const int v2 = ((q_minus_kv >= 8) | ((q_minus_kv + 8) <= 0)) ? (int)facc_min((long long)facc_floor_i32((logf((float)(v1) * 0.125f) / 2.7725887298583984f) * 8.0f) + 8ll, 15ll) : v1;
 #line 8 "t5.lua"
         d.d1 = facc_fold(facc_load_bf16(args.tensors[0], t.t1 + facc_at<0>(args.tensors[0], ((q_minus_kv < 0) ? 16 : 0) + v2)), kLog2e);
-#line 58 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return d;
     }
 
@@ -64,7 +65,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, d.d1);

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
@@ -35,7 +36,7 @@ struct Variant {
         Tile t;
 #line 6 "where_sum.lua"
         t.t1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], h));
-#line 39 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -50,7 +51,7 @@ struct Variant {
         r.r2 = v1;
 #line 9 "where_sum.lua"
         r.r3 = r.r2 - 1;
-#line 54 "facc_variant.cuh"
+#line 55 "facc_variant.cuh"
         return r;
     }
 
@@ -59,7 +60,7 @@ struct Variant {
         Col k;
 #line 9 "where_sum.lua"
         k.k1 = (int)((unsigned)kv / 64u);
-#line 63 "facc_variant.cuh"
+#line 64 "facc_variant.cuh"
         return k;
     }
 
@@ -70,7 +71,7 @@ struct Variant {
         const float v1 = t.t1 ? (((((q_minus_kv <= 0) ? 0.0f : 0.5f) + ((q_minus_kv <= 16) ? 0.0f : 0.5f)) + ((q_minus_kv <= 32) ? 0.0f : 0.5f)) + ((q_minus_kv <= 48) ? 0.0f : 0.5f)) : 0.0f;
 #line 9 "where_sum.lua"
         d.d1 = facc_fold((-v1), kLog2e);
-#line 74 "facc_variant.cuh"
+#line 75 "facc_variant.cuh"
         return d;
     }
 
@@ -80,7 +81,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, d.d1);

@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -32,7 +33,7 @@ struct Variant {
         Tile t;
 #line 4 "window.lua"
         t.t1 = (long long)(int)args.params[0].i - 1ll;
-#line 36 "facc_variant.cuh"
+#line 37 "facc_variant.cuh"
         return t;
     }
 
@@ -41,7 +42,7 @@ struct Variant {
         Row r;
 #line 4 "window.lua"
         r.r1 = (long long)(int)args.params[0].i - (long long)q - 1ll;
-#line 45 "facc_variant.cuh"
+#line 46 "facc_variant.cuh"
         return r;
     }
 
@@ -64,11 +65,21 @@ struct Variant {
         base.b1 = q - kv0;
 #line 4 "window.lua"
         base.b2 = facc_saturate(r.r1 + (long long)kv0);
-#line 68 "facc_variant.cuh"
+#line 69 "facc_variant.cuh"
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;

@@ -15,7 +15,8 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
         const Variant::Diag d = Variant::diag(args, t, q - kv0 - c);
         score[c] =
             Variant::kHasScore
-                ? Variant::score_log2(args, t, r, k, d, base, s[c], q, kv0, c)
+                ? fmaf(Variant::score(args, t, r, k, d, base, s[c], q, kv0, c),
+                       Variant::multiplier(args, t), Variant::shift(args, t))
                 : s[c] * args.scale_log2;
         keep[c] = !Variant::kHasMask ||
                   Variant::mask(args, t, r, k, d, base, s[c], q, kv0, c);

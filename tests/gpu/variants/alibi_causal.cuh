@@ -8,6 +8,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -59,7 +60,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, fmaf(t.t1, (float)c, base.b1));

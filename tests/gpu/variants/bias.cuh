@@ -8,6 +8,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -57,7 +58,17 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 1.0f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, (facc_load_f32(args.tensors[0], r.r1 + facc_at<2>(args.tensors[0], kv0 + c)) * kLog2e));

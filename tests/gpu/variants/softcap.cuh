@@ -7,6 +7,7 @@ struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = false;
     static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -25,7 +26,7 @@ struct Variant {
     static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
     {
         Tile t;
-        t.t1 = facc_fold(0.019999999552965164f, args.scale);
+        t.t1 = facc_fold(0.03999999910593033f, args.scale_log2);
         return t;
     }
 
@@ -53,10 +54,20 @@ struct Variant {
         return base;
     }
 
-    static FACC_FN float score_log2(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 144.26950073242188f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 72.13475036621094f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return 72.13475036621094f * facc_tanh(s * t.t1);
+        return facc_tanh_below(s * t.t1);
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
