@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/support/utf8.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
 #include "runtime/kernel.h"
@@ -228,6 +229,8 @@ static bool explain_json(char **out, const facc_program *p,
     cJSON_Delete(o);
     /* cJSON may have hooks: facc_string_free is free(). */
     *out = json ? strdup(json) : NULL;
+    if (*out)
+        utf8_repair(*out); /* names of files are any bytes */
     cJSON_free(json);
     return *out || diag_nomem(d, "explain");
 }

@@ -12,6 +12,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/support/hash.h"
+#include "compiler/support/utf8.h"
 #include "runtime/nvrtc.h"
 
 enum { LOCK_WAIT_MS = 30000 };
@@ -246,6 +247,7 @@ static void summarise(const struct request *r, char *out, size_t size)
     snprintf(out, size, "%s %s %d/%d sm_%d %.80s", c->family,
              dtype_name(c->dtype), c->head_dim, c->head_dim_v, r->plan->arch,
              name ? name + 1 : r->program->compiled->name);
+    utf8_repair(out); /* it goes into JSON; the name may be cut */
 }
 
 static bool keep_file(const char *dir, const char *key, const char *suffix,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compiler/ir/interval.h"
+#include "compiler/support/utf8.h"
 
 /* Sequence lengths and sizes in kernels; the runtime refuses longer ones. The
  * room up to 2^31 keeps q + 1 or kv - q + 1024 in 32 bits. */
@@ -371,7 +372,7 @@ static const char *base_name(const char *file)
     for (const char *s = name; *s; s++)
         if (*s == '"' || *s == '\\' || (unsigned char)*s < ' ')
             return "";
-    return name;
+    return utf8_is_valid(name) ? name : "";
 }
 
 /* The writers below recurse over operands. */

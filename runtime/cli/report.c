@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "compiler/support/utf8.h"
+
 int cli_usage(const struct command *c, const char *fmt, ...)
 {
     va_list ap;
@@ -75,6 +77,7 @@ int cli_print_json(struct cJSON *value)
     cJSON_Delete(value);
     if (!text)
         return cli_fail("out of memory");
+    utf8_repair(text); /* names of files are any bytes */
     puts(text);
     free(text);
     return EXIT_OK;

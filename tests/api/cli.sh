@@ -223,6 +223,26 @@ want 1 "outside.lua:4: .*'t'" "$facc" run outside.lua $qkv --tensor t=slopes.npy
 want 1 'score' "$facc" run --score 'score +' $qkv --stats
 want 1 'kvv' "$facc" run --mask 'q >= kvv' $qkv --stats
 
+# names of files: JSON stays JSON
+is_json() { # the last output
+    mv output json
+    want 0 '^$' "$python" -c 'import json; json.load(open("json", encoding="utf-8")); print()'
+}
+for name in 'a"b.lua' 'a\b.lua' "$(printf 'a\nb.lua')" "$(printf '\351t\351.lua')" "$(printf 'x\303.lua')" \
+    "$(printf 'long%041d' 0 | sed 's/0/\xc3\xa9/g').lua"; do
+    printf 'return require"facc".attention { mask_mod = "q >= kv" }\n' >"$name"
+    want 0 'kernel' "$facc" explain "$name" --json
+    is_json
+    want 0 TFLOP "$facc" run "$name" $random --stats
+    if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
+        want 0 'nvrtc|disk' env FACC_CACHE_DIR="$work/names" "$facc" compile "$name" --head-dim 64 --json
+        is_json
+        want 0 'sm80' env FACC_CACHE_DIR="$work/names" "$facc" cache ls --json
+        is_json
+        rm -rf "$work/names"
+    fi
+done
+
 # machine: no NVRTC, no GPU, cache
 if ! [ -e /dev/nvidia0 ]; then
     want 1 'gpu' "$facc" run --random 1,1,1,8,8,8 --device gpu --stats

@@ -11,6 +11,7 @@
 #include "compiler/support/diag.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/strbuf.h"
+#include "compiler/support/utf8.h"
 
 /* Gives out memory `left` times and then refuses; counts what is alive. */
 struct failing {
@@ -312,6 +313,43 @@ START_TEST(hash_mix_depends_on_order)
 }
 END_TEST
 
+/* Well-formed as Unicode's table 3-7 has it. */
+START_TEST(utf8_valid_and_not)
+{
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\x7f",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xef\xbf\xbf",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2x",
+                                      "\xe0\x9f\xbf",
+                                      "\xe1\x80",
+                                      "\xed\xa0\x80",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff"};
+    char text[] = "\xe9t\xc3\xa9 \xe2\x82.\xff";
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        ck_assert_msg(utf8_is_valid(good[i]), "%zu", i);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!utf8_is_valid(bad[i]), "%zu", i);
+    utf8_repair(text);
+    ck_assert_str_eq(text, "?t\xc3\xa9 ??.?");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("support");
@@ -329,6 +367,7 @@ int main(void)
     tcase_add_test(t, hash_fields_do_not_run_together);
     tcase_add_test(t, hash_values_are_fixed);
     tcase_add_test(t, hash_mix_depends_on_order);
+    tcase_add_test(t, utf8_valid_and_not);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
