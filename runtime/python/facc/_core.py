@@ -11,7 +11,8 @@ from collections import namedtuple
 
 from . import _abi
 from ._error import Error, check, new_error
-from ._tensor import (cuda_index, dtype_name, empty_like, fill, refuse_gradient, torch_of)
+from ._tensor import (cuda_index, dtype_name, empty_like, fill, need_array, refuse_gradient,
+                      torch_of)
 
 _lib = _abi.load()
 
@@ -31,13 +32,42 @@ def _create(function, *arguments):
 
 
 def _take_text(handle):
-    text = c.string_at(handle).decode()
+    text = c.string_at(handle).decode(errors="replace")
     _lib.facc_string_free(handle)
     return text
 
 
-def _encode(text):
-    return None if text is None else os.fspath(text).encode()
+def _encode(text, what):
+    """Bytes for a char pointer: of an expression, a name, or a path, which may
+    hold any bytes. C would end it at a NUL."""
+    if text is None:
+        return None
+    try:
+        text = os.fsencode(text)
+    except (TypeError, ValueError):
+        raise Error(_abi.ERR_ARGUMENT, f"{what} must be text, got {text!r}") from None
+    if b"\0" in text:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} holds a NUL character")
+    return text
+
+
+def _int32(value, what):
+    """What an int32_t holds; ctypes would wrap the rest."""
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} must be an integer, got {value!r}") from None
+    if not -2**31 <= value < 2**31:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} is {value}, beyond 32 bits")
+    return value
+
+
+def _choice(values, value, what):
+    try:
+        return values[value]
+    except (KeyError, TypeError):
+        names = ", ".join(str(v) for v in values)
+        raise Error(_abi.ERR_ARGUMENT, f"{what} is {value!r}; there are {names}") from None
 
 
 class Context:
@@ -47,10 +77,16 @@ class Context:
 
     def __init__(self, cache_dirs=None, cache_mode=None, no_jit=False, nvrtc=None, templates=None,
                  cpu_threads=0, on_compile=None, on_warning=None):
-        o = _abi.options(struct_size=c.sizeof(_abi.options), cache_dirs=_encode(cache_dirs),
-                         cache_mode=[None, "rw", "ro", "off"].index(cache_mode), no_jit=no_jit,
-                         nvrtc_path=_encode(nvrtc), template_dir=_encode(templates),
-                         cpu_threads=cpu_threads)
+        modes = {None: 0, "rw": 1, "ro": 2, "off": 3}
+        o = _abi.options(struct_size=c.sizeof(_abi.options),
+                         cache_dirs=_encode(cache_dirs, "cache_dirs"),
+                         cache_mode=_choice(modes, cache_mode, "cache_mode"), no_jit=bool(no_jit),
+                         nvrtc_path=_encode(nvrtc, "nvrtc"),
+                         template_dir=_encode(templates, "templates"),
+                         cpu_threads=_int32(cpu_threads, "cpu_threads"))
+        for what, function in (("on_compile", on_compile), ("on_warning", on_warning)):
+            if function is not None and not callable(function):
+                raise Error(_abi.ERR_ARGUMENT, f"{what} must be a function, got {function!r}")
         if on_compile:
             o.on_compile = _abi.ON_COMPILE(lambda _, e: on_compile(
                 e[0].key.decode(), e[0].source.decode(), e[0].seconds))
@@ -74,6 +110,7 @@ class Context:
             check(_lib.facc_device_synchronize(self.handle, device, c.byref(error)), error)
         for kernel in self._kernels:
             _lib.facc_kernel_free(kernel)
+            kernel.value = None  # seen by its Kernel and Launches: an error, no crash
         for program in list(self._all):
             program.close()
         _lib.facc_ctx_free(self.handle)
@@ -94,7 +131,7 @@ class Context:
     def device(self, index=0):
         """Name, architecture and sizes of a GPU as a dict."""
         info, error = _abi.device_info(struct_size=c.sizeof(_abi.device_info)), new_error()
-        check(_lib.facc_device_info_get(self.handle, index, c.byref(info), c.byref(error)), error)
+        check(_lib.facc_device_info_get(self.handle, _int32(index, "device"), c.byref(info), c.byref(error)), error)
         return _as_dict(info)
 
     def clear_cache(self):
@@ -144,12 +181,12 @@ class Program:
     @classmethod
     def from_file(cls, path, context=None):
         context = context or default_context()
-        return cls(_create(_lib.facc_program_load_file, context.handle, _encode(path)), context)
+        return cls(_create(_lib.facc_program_load_file, context.handle, _encode(path, "path")), context)
 
     @classmethod
     def from_string(cls, text, name="string", context=None):
         context, text = context or default_context(), text.encode()
-        return cls(_create(_lib.facc_program_load_string, context.handle, name.encode(), text,
+        return cls(_create(_lib.facc_program_load_string, context.handle, _encode(name, "name"), text,
                            len(text)), context)
 
     @classmethod
@@ -160,15 +197,16 @@ class Program:
         context = context or default_context()
         items = (_abi.declaration * len(declarations))()
         for item, (name, dtype, shape) in zip(items, declarations):
-            item.name, item.dtype = name.encode(), _abi.DTYPES[dtype][0]
+            item.name, item.dtype = _encode(name, "a declared name"), dtype_number(dtype, name)
             item.is_param, item.rank = shape is None, len(shape or ())
             for n, extent in enumerate(shape or ()):
                 if isinstance(extent, str):
                     item.shape[n], item.dim_names[n] = -1, extent.encode()
                 else:
                     item.shape[n] = extent
-        return cls(_create(_lib.facc_program_load_expressions, context.handle, _encode(score),
-                           _encode(mask), items, len(items)), context)
+        return cls(_create(_lib.facc_program_load_expressions, context.handle,
+                           _encode(score, "score_mod"), _encode(mask, "mask_mod"), items,
+                           len(items)), context)
 
     def close(self):
         self._finalizer()
@@ -189,7 +227,7 @@ class Program:
         those of Kernel; "ir" needs none."""
         v = c.byref(_variant(**variant)) if variant else None
         return _take_text(_create(_lib.facc_program_dump, self.context.handle, self.handle, v,
-                                  _abi.DUMPS[what]))
+                                  _choice(_abi.DUMPS, what, "what")))
 
     def explain(self, json=False, **variant):
         v = c.byref(_variant(**variant)) if variant else None
@@ -205,11 +243,17 @@ class Program:
         return kernel
 
 
+def dtype_number(dtype, what):
+    return _choice(_abi.DTYPES, dtype, what)[0]
+
+
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
              check_bounds=False):
-    return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=_abi.DTYPES[dtype][0],
-                        out_dtype=_abi.DTYPES[out_dtype][0] if out_dtype else 0, head_dim=head_dim,
-                        head_dim_v=head_dim_v, arch=arch, device=device, check_bounds=check_bounds)
+    return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
+                        out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
+                        head_dim=_int32(head_dim, "head_dim"),
+                        head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
+                        device=_int32(device, "device"), check_bounds=bool(check_bounds))
 
 
 class Kernel:
@@ -223,7 +267,7 @@ class Kernel:
         self.handle = _create(_lib.facc_kernel_get, context.handle, program.handle,
                               c.byref(self.variant))
         context._kernels.append(self.handle)
-        self.out_dtype = variant.get("out_dtype") or variant["dtype"]
+        self.out_dtype = variant.get("out_dtype") or variant.get("dtype", "bf16")
         self._loaded = set()
 
     @property
@@ -236,7 +280,7 @@ class Kernel:
         """Makes it launchable on a device. Not inside a graph capture."""
         if device not in self._loaded:
             error = new_error()
-            check(_lib.facc_kernel_load(self.handle, device, c.byref(error)), error)
+            check(_lib.facc_kernel_load(self.handle, _int32(device, "device"), c.byref(error)), error)
             self._loaded.add(device)
             self.program.context._loaded.add(device)
 
@@ -248,7 +292,7 @@ class Kernel:
         """After a launch of a check_bounds kernel: raises if it read outside
         a captured tensor. Waits for the device."""
         error = new_error()
-        check(_lib.facc_kernel_bounds_report(self.handle, device, c.byref(error)), error)
+        check(_lib.facc_kernel_bounds_report(self.handle, _int32(device, "device"), c.byref(error)), error)
 
 
 class Arguments:
@@ -348,6 +392,7 @@ def _pick(declared, given, what):
 
 def _need_rank_4(**arrays):
     for name, x in arrays.items():
+        need_array(x, name)
         if x.ndim != 4:
             raise Error(_abi.ERR_ARGUMENT, f"{name} must be [B, H, S, D], has rank {x.ndim}")
 
@@ -405,7 +450,8 @@ def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call)
     arguments = Arguments(program, q, k, v, out, lse, **call)
     if arguments.device >= 0:
         raise Error(_abi.ERR_ARGUMENT, "the CPU path needs host arrays")
-    options = _abi.cpu_options(struct_size=c.sizeof(_abi.cpu_options), f64=f64, threads=threads)
+    options = _abi.cpu_options(struct_size=c.sizeof(_abi.cpu_options), f64=bool(f64),
+                                threads=_int32(threads, "threads"))
     error = new_error()
     check(_lib.facc_cpu_attention(program.context.handle, program.handle, c.byref(arguments.a),
                                   c.byref(options), c.byref(error)), error)

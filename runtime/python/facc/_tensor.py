@@ -12,7 +12,14 @@ def torch_of(x):
     return torch if torch is not None and isinstance(x, torch.Tensor) else None
 
 
+def need_array(x, what):
+    if torch_of(x) is None and not hasattr(x, "__array_interface__"):
+        raise Error(_abi.ERR_ARGUMENT, f"{what} must be a NumPy array or a PyTorch tensor, got "
+                    f"{type(x).__name__}")
+
+
 def dtype_name(x, what):
+    need_array(x, what)
     name = str(x.dtype).rpartition(".")[2]
     if name not in _abi.DTYPE_OF_ARRAY:
         raise Error(_abi.ERR_ARGUMENT, f"{what}: element type {x.dtype} is not supported")

@@ -1,7 +1,10 @@
 """The package on NumPy arrays: numbers against attention written here, views
 and types, every kind of error. Needs libfacc.so and NumPy, no PyTorch."""
+import json
+import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -235,6 +238,70 @@ class Errors(unittest.TestCase):
                                  tensors={"t": far + np.arange(q.shape[2], dtype=np.int64)})
             want = attention(q, k, v, lambda s, h, i, j: (s, j - 6 <= i))[0]
             np.testing.assert_allclose(got, want, atol=2e-6)
+
+    def test_no_arrays(self):
+        q, k, v = inputs()
+        for bad in None, 1, "x", q.tolist():
+            self.refused("ARGUMENT", "q must be", q=bad)
+            self.refused("ARGUMENT", "v must be", v=bad)
+            self.refused("ARGUMENT", "'t' must be", score_mod="score + t[h]", tensors={"t": bad})
+        self.refused("ARGUMENT", "out must be", out=5)
+        self.refused("ARGUMENT", "seqused_kv must be", seqused_kv=[1, 2])
+
+    def test_text(self):
+        """C ends text at a NUL: "score\\0 + 1" is not "score"."""
+        for bad in 5, abs, "score\0 + 1", "\ud800":
+            self.refused("ARGUMENT", "score_mod", score_mod=bad)
+        self.refused("ARGUMENT", "name", score_mod="score * w", params={"w": 1, 5: 1})
+        self.refused("ARGUMENT", "name", score_mod="score * w", params={"w": 1, "w\0": 1})
+        for bad in "causal.lua\0x", 5:
+            with self.assertRaisesRegex(facc.Error, "path"):
+                facc.Program.from_file(bad)
+        with self.assertRaisesRegex(facc.Error, "name"):
+            facc.Program.from_string("return require'facc'.attention {}", name="a\0b")
+
+    def test_settings(self):
+        for bad in dict(cache_mode="x"), dict(cache_mode=[]), dict(cpu_threads=2**32), dict(cpu_threads=1.5), \
+                dict(cache_dirs=5), dict(on_warning=5), dict(on_compile="x"), dict(cpu_threads=-1):
+            with self.assertRaisesRegex(facc.Error, next(iter(bad))):
+                facc.Context(**bad)
+        program = facc.Program.from_string("return require'facc'.attention {}")
+        good = dict(dtype="bf16", head_dim=64, arch=90)
+        for bad in dict(head_dim=2**32 + 64), dict(head_dim=64.0), dict(arch=2**32 + 90), dict(dtype="f12"), \
+                dict(out_dtype="f8x"), dict(device=1 << 40):
+            with self.assertRaisesRegex(facc.Error, next(iter(bad))):
+                program.kernel(**{**good, **bad})
+        with self.assertRaisesRegex(facc.Error, "sass"):
+            program.dump("sass")
+
+    def test_any_file_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in b"\xe9\xff.lua", b'a"b\n.lua':
+                path = os.path.join(os.fsencode(folder), name)
+                with open(path, "w") as f:
+                    f.write("return require'facc'.attention { mask_mod = 'q >= kv' }")
+                for p in path, os.fsdecode(path), pathlib.Path(os.fsdecode(path)):
+                    program = facc.Program.from_file(p)
+                    json.loads(program.explain(json=True))
+                    self.assertIn("mask", program.explain())
+
+    def test_closed_context(self):
+        """Whatever is left of a closed context raises; it must not crash."""
+        with facc.Context() as context:
+            program = facc.Program.from_string("return require'facc'.attention {}", context=context)
+            try:
+                kernel = program.kernel(dtype="bf16", head_dim=64, arch=90)
+            except facc.Error as e:
+                if e.status_name != "FACC_ERR_NO_NVRTC":
+                    raise
+                kernel = None
+        context.close()
+        calls = [program.explain, context.system, context.clear_cache,
+                 lambda: program.kernel(dtype="bf16", head_dim=128, arch=90)]
+        if kernel:
+            calls += [lambda: kernel.info, kernel.load, kernel.bounds_report]
+        for call in calls:
+            self.assertRaises(facc.Error, call)
 
     def test_scripts(self):
         self.refused("SCRIPT", "near", mask_mod="q >=")
