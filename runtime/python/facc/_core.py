@@ -199,6 +199,8 @@ class Program:
         for item, (name, dtype, shape) in zip(items, declarations):
             item.name, item.dtype = _encode(name, "a declared name"), dtype_number(dtype, name)
             item.is_param, item.rank = shape is None, len(shape or ())
+            if item.rank > _abi.MAX_DIMS:
+                raise Error(_abi.ERR_ARGUMENT, f"tensor '{name}' has rank {item.rank}; at most {_abi.MAX_DIMS}")
             for n, extent in enumerate(shape or ()):
                 if isinstance(extent, str):
                     item.shape[n], item.dim_names[n] = -1, extent.encode()
@@ -303,7 +305,7 @@ class Arguments:
         arrays = [("q", q), ("k", k), ("v", v)]
         captured = [(d.name, x) for d, x in zip(program.tensors,
                                                 _pick(program.tensors, tensors, "tensor"))]
-        refuse_gradient(arrays + captured)
+        refuse_gradient(arrays + captured + [(n, x) for n, x in (("out", out), ("lse", lse)) if x is not None])
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
         self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured]

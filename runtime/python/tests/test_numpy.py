@@ -248,6 +248,9 @@ class Errors(unittest.TestCase):
         self.refused("ARGUMENT", "out must be", out=5)
         self.refused("ARGUMENT", "seqused_kv must be", seqused_kv=[1, 2])
 
+    def test_rank_6(self):
+        self.refused("ARGUMENT", "rank 6", score_mod="score + t[0]", tensors={"t": np.zeros((1,) * 6, np.float32)})
+
     def test_text(self):
         """C ends text at a NUL: "score\\0 + 1" is not "score"."""
         for bad in 5, abs, "score\0 + 1", "\ud800":

@@ -1,0 +1,71 @@
+"""Tensors that require a gradient are refused while torch records gradients: a
+stand-in with the few names of torch that the package looks at."""
+import pathlib
+import sys
+import types
+import unittest
+from unittest import mock
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+
+import facc  # noqa: E402
+
+
+class Tensor:
+    def __init__(self, values, requires_grad=False):
+        self.values, self.requires_grad = values, requires_grad
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, f"torch.{values.dtype}"
+        self.device = types.SimpleNamespace(type="cpu")
+
+    def data_ptr(self):
+        return self.values.ctypes.data
+
+    def stride(self):
+        return tuple(s // self.values.itemsize for s in self.values.strides)
+
+
+def stand_in(recording):
+    return types.SimpleNamespace(
+        Tensor=Tensor, float32="float32", is_grad_enabled=lambda: recording,
+        empty=lambda shape, dtype, device: Tensor(np.empty(shape, dtype)))
+
+
+class Gradient(unittest.TestCase):
+    def setUp(self):
+        self.values = np.random.default_rng(0).standard_normal((1, 2, 5, 8)).astype(np.float32)
+
+    def calls(self):
+        """Each with one tensor that requires a gradient."""
+        def plain():
+            return Tensor(self.values)
+
+        wants = Tensor(self.values, True)
+        slopes = Tensor(np.ones(2, np.float32), True)
+        yield "q", lambda: facc.attention(wants, plain(), plain())
+        yield "k", lambda: facc.attention(plain(), wants, plain())
+        yield "v", lambda: facc.attention(plain(), plain(), wants)
+        yield "t", lambda: facc.attention(plain(), plain(), plain(), score_mod="score + t[h]", tensors={"t": slopes})
+        out = Tensor(np.empty_like(self.values), True)
+        yield "out", lambda: facc.attention(plain(), plain(), plain(), out=out)
+
+    def test_refused(self):
+        with mock.patch.dict(sys.modules, torch=stand_in(True)):
+            for name, call in self.calls():
+                with self.assertRaisesRegex(facc.Error, f"^{name} requires a gradient") as caught:
+                    call()
+                self.assertEqual(caught.exception.status_name, "FACC_ERR_UNSUPPORTED")
+
+    def test_computed_in_no_grad(self):
+        want = facc.attention(self.values, self.values, self.values)
+        with mock.patch.dict(sys.modules, torch=stand_in(False)):
+            for name, call in self.calls():
+                got = call()
+                if name != "t":
+                    np.testing.assert_array_equal(got.values, want)
+
+
+if __name__ == "__main__":
+    unittest.main()
