@@ -81,6 +81,8 @@ static bool open_file(struct nvrtc *n, const char *file)
         dlclose(n->builtins);
         n->builtins = NULL;
     }
+    if (n->lib) /* until resolve() finds where the loader took it from */
+        snprintf(n->path, sizeof n->path, "%s", file);
     return n->lib != NULL;
 }
 
@@ -172,10 +174,8 @@ static bool resolve(struct nvrtc *n, struct diag *d)
     const char *missing = NULL;
     Dl_info info;
     void *version = dlsym(n->lib, "nvrtcVersion");
-    snprintf(n->path, sizeof n->path, "%s",
-             version && dladdr(version, &info) && info.dli_fname
-                 ? info.dli_fname
-                 : "libnvrtc");
+    if (version && dladdr(version, &info) && info.dli_fname)
+        snprintf(n->path, sizeof n->path, "%s", info.dli_fname);
     *(void **)(&n->GetErrorString) = dlsym(n->lib, "nvrtcGetErrorString");
     if (!n->GetErrorString)
         missing = "nvrtcGetErrorString";
