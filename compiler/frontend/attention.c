@@ -181,6 +181,8 @@ static void l_check_missing(lua_State *L, const struct attention *a)
 static int l_attention(lua_State *L)
 {
     struct trace *t = l_enter(L);
+    if (t->scope)
+        l_fail(L, "facc.attention is called inside of a mod");
     t->attention_line = (int)t->graph->line;
     if (lua_type(L, 1) != LUA_TTABLE)
         l_fail(L,

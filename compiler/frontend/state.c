@@ -120,6 +120,10 @@ struct trace *l_enter(lua_State *L)
                line);
     }
     t->graph->line = (uint32_t)trace_line(L);
+    /* what declarations and expressions take is not in Lua's memory */
+    const size_t most = (size_t)512 << 20;
+    if (arena_used(t->graph->arena) > most)
+        l_fail(L, "the script needs more than %zu MiB of memory", most >> 20);
     return t;
 }
 

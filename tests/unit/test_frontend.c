@@ -192,6 +192,9 @@ static const struct trap traps[] = {
      "return q end) end end",
      "the functions inside facc.sum/any/all/max/min/where run too often: does "
      "a loop never end?"},
+    {"mask = function() while true do facc.attention { mask_mod = 'true' } "
+     "end end",
+     "facc.attention is called inside of a mod"},
     {"mask = function(b, h, q, kv) return q >= windw end",
      "<=: expected a number, but 'windw' is not defined"},
     {"mask = function(b, h, q, kv) return windw ~= q end",
