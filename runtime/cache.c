@@ -163,5 +163,6 @@ void cache_unlock(const struct cache *c, const char *key, int lock)
         (void)unlinkat(dir, key, 0);
         close(dir);
     }
+    (void)flock(lock, LOCK_UN); /* a forked child may hold a copy open */
     close(lock);
 }

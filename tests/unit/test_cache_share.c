@@ -3,6 +3,7 @@
 #include "tests/unit/cache_fixture.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -115,9 +116,39 @@ START_TEST(lock_wait_is_bounded)
 }
 END_TEST
 
+/* A child that was forked meanwhile has the lock's descriptor too: closing it
+ * here would not release the lock. */
+START_TEST(forked_children_hold_no_lock)
+{
+    char key[33];
+    int status;
+    struct cache *c = opened(CACHE_RW, base);
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    int lock = cache_lock(c, key, 0);
+    ck_assert_int_ge(lock, 0);
+    pid_t idle = fork();
+    if (idle == 0) {
+        pause();
+        _exit(0);
+    }
+    pid_t waiter = fork();
+    if (waiter == 0)
+        _exit(cache_lock(c, key, 3000) >= 0 ? 0 : 1);
+    struct timespec t = {0, 200000000}; /* until it waits */
+    nanosleep(&t, NULL);
+    cache_unlock(c, key, lock);
+    ck_assert_int_eq(waitpid(waiter, &status, 0), waiter);
+    kill(idle, SIGKILL);
+    ck_assert_int_eq(waitpid(idle, NULL, 0), idle);
+    ck_assert_int_eq(status, 0);
+    cache_close(c);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {several_processes_compile_once,
-                                  racing_writers, lock_wait_is_bounded};
+                                  racing_writers, lock_wait_is_bounded,
+                                  forked_children_hold_no_lock};
     return run_tests("cache_share", tests, sizeof tests / sizeof tests[0]);
 }
