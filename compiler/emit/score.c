@@ -86,8 +86,8 @@ const char *score_folded(struct emitter *e, ir_ref r)
     if (!is_wider(e, PLACE_SCORE, y))
         return NULL;
     const enum place where = factor_home(e, PLACE_SCORE, y);
-    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x),
-               member(e, where, MEMBER_RECIPROCAL, y, IR_NONE));
+    const char *by = member(e, where, MEMBER_RECIPROCAL, y, IR_NONE);
+    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x), by);
 }
 
 /* --- times log2(e) ---------------------------------------------------------
@@ -130,6 +130,9 @@ bool score_facts(struct emitter *e)
     return true;
 }
 
+/* Expressions name members as they are made: here and below one after the
+ * other, since C does not say in which order arguments are evaluated, and the
+ * text (so the cache key) must not depend on the C compiler. */
 static const char *product(struct emitter *e, enum place p, ir_ref r)
 {
     ir_ref f = ir_arg(e->g, r, 0), x = ir_arg(e->g, r, 1);
@@ -141,25 +144,28 @@ static const char *product(struct emitter *e, enum place p, ir_ref r)
     const enum scope s = e->scope[f];
     if (is_slope(e, p, x) && (s == SCOPE_TILE || s == SCOPE_ROW))
         return slope(e, x, f);
-    return fmt(e, "(%s * %s)", score_times_log2e(e, p, f), expr(e, p, x));
+    const char *other = expr(e, p, x);
+    return fmt(e, "(%s * %s)", score_times_log2e(e, p, f), other);
 }
 
 static const char *quotient(struct emitter *e, ir_ref r)
 {
     const ir_ref x = ir_arg(e->g, r, 0), y = ir_arg(e->g, r, 1);
     const enum place where = factor_home(e, PLACE_SCORE, y);
-    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x),
-               member(e, where, MEMBER_RECIPROCAL_LOG2, y, IR_NONE));
+    const char *by = member(e, where, MEMBER_RECIPROCAL_LOG2, y, IR_NONE);
+    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x), by);
 }
 
 /* Operators that log2(e) passes through to operands where it is free. */
 static const char *distributed(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
-    if (n->op == IR_SEL_F)
-        return fmt(e, "(%s ? %s : %s)", expr(e, p, ir_arg(e->g, r, 0)),
-                   score_times_log2e(e, p, ir_arg(e->g, r, 1)),
-                   score_times_log2e(e, p, ir_arg(e->g, r, 2)));
+    if (n->op == IR_SEL_F) {
+        const char *no = score_times_log2e(e, p, ir_arg(e->g, r, 2));
+        const char *yes = score_times_log2e(e, p, ir_arg(e->g, r, 1));
+        return fmt(e, "(%s ? %s : %s)", expr(e, p, ir_arg(e->g, r, 0)), yes,
+                   no);
+    }
     const char *x = score_times_log2e(e, p, ir_arg(e->g, r, 0));
     if (n->op == IR_FNEG)
         return fmt(e, "(-%s)", x);
@@ -258,9 +264,10 @@ static const char *form_as_float(struct emitter *e, ir_ref i2f)
 
 static const char *slope_at_base(struct emitter *e, ir_ref i2f, ir_ref by)
 {
+    const char *form = form_as_float(e, i2f);
     return fmt(e, "(%s * %s)",
                by == IR_NONE ? "kLog2e" : score_times_log2e(e, PLACE_BASE, by),
-               form_as_float(e, i2f));
+               form);
 }
 
 const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
