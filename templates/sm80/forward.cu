@@ -17,10 +17,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     __syncthreads();
     RowState state;
     Output o;
-    state.any_large = false;
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m) {
         state.reference[m][0] = state.reference[m][1] = minus_infinity();
+        state.limit[m][0] = state.limit[m][1] = minus_infinity();
         state.sum[m][0] = state.sum[m][1] = 0.0f;
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)

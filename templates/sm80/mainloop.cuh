@@ -99,13 +99,25 @@ struct Loop {
                                                    int buffer)
     {
         const int kv0 = tile * kTileN;
-        if (Variant::kHasMask && !kMaskBetween && work == kTileMasked)
-            apply_tile<!kScoreBetween, true>(args, w, rows, stage, buffer, kv0, s, tops);
-        else if constexpr (!kScoreBetween && !kMaskBetween)
+        // Apart from the mask, if it can wait: in one block of code with the MMAs before it.
+        if constexpr (kMaskAtOnce) {
+            if constexpr (!kMaskBetween)
+                apply_tile<true, true>(args, w, rows, stage, buffer, kv0, s, tops);
+        } else if constexpr (!Variant::kHasMask || !Variant::kMaskNeedsScore) {
+            if constexpr (!kScoreBetween)
+                apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
+        } else if (work != kTileMasked) {
             apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
-        if (work == kTileMasked && kv0 + kTileN > w.kv_len)
-            cut_tail(w.kv_len - kv0, s, tops);
-        update_reference(tops, multiplier, state, o);
+        }
+        if (work == kTileMasked) {
+            if constexpr (Variant::kHasMask && !kMaskAtOnce)
+                apply_tile<Variant::kMaskNeedsScore, true>(args, w, rows, stage, buffer, kv0, s,
+                                                           tops);
+            if (kv0 + kTileN > w.kv_len)
+                cut_tail(w.kv_len - kv0, s, tops);
+        }
+        const int distance = Variant::kReverse ? w.end_tile - 1 - tile : tile - w.first_tile;
+        update_references(tops, distance, multiplier, state, o, s);
     }
 
     __device__ __forceinline__ void run_in_order(unsigned shared);
@@ -160,7 +172,7 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
             cp_async_commit();
         }
         prepare_scores(s, tops, work, tile, buffer);
-        const Offsets offsets(state, multiplier, s);
+        const Offsets offsets(state, multiplier);
         multiply_pv(o, a.v + (kStages == 2 ? buffer * kBytesV : 0), [&](int step, Weights &p) {
             make_weights(s, step, multiplier, offsets, state, p);
         });
@@ -246,7 +258,7 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
         if (work != kTileNone) {
             Tops tops;
             prepare_scores(s, tops, work, tile, staged);
-            const Offsets offsets(state, multiplier, s);
+            const Offsets offsets(state, multiplier);
 #pragma unroll
             for (int step = 0; step < kStepsN; ++step)
                 make_weights(s, step, multiplier, offsets, state, p[step]);

@@ -60,8 +60,7 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
 #pragma unroll
     for (int i = 0; i < kCount + kAhead; ++i) {
         if (i < kCount)
-            ldmatrix_x4(b[i % (kAhead + 1)],
-                        k + 16 * pair_of(i) * kRowBytes + 32 * step_of(i));
+            ldmatrix_x4(b[i % (kAhead + 1)], k + 16 * pair_of(i) * kRowBytes + 32 * step_of(i));
         const int now = i - kAhead;
         if (now < 0)
             continue;
@@ -79,10 +78,12 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
         }
         // the blocks of the last round, evenly over this one
         const int in_round = now % kRound;
+#pragma unroll
         for (int n = 0; n < 2 * kTogether; ++n)
             if (now >= kRound && in_round == (2 * n + 1) * kRound / (4 * kTogether))
                 finished((now / kRound - 1) * 2 * kTogether + n);
     }
+#pragma unroll
     for (int n = kBlocksN - 2 * kTogether; n < kBlocksN; ++n)
         finished(n);
 }

@@ -89,10 +89,10 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i) {
             const int m = i / 2, half = i % 2, q = at.q_first + 8 * i;
-            const int d = at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
-            const Variant::Diag diag = kStageDiag
-                                           ? stage.diag[at.buffer][d + kTileN - 1]
-                                           : Variant::diag(args, w.t, q - at.kv_first - c);
+            const int d =
+                at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
+            const Variant::Diag diag = kStageDiag ? stage.diag[at.buffer][d + kTileN - 1]
+                                                  : Variant::diag(args, w.t, q - at.kv_first - c);
             float &x = s[m][n][2 * half + e];
             const float raw = x;
             if constexpr (kScore && Variant::kHasScore)

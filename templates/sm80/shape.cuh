@@ -61,10 +61,12 @@ static_assert(kElement == kElementF16 || kElement == kElementBf16,
 
 // True: the softmax takes the accumulators as they are and folds the scale into its exponent.
 constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
-// True: the accumulators change in every tile, or the cells of every tile are masked one by one.
-// With Q in registers that is done between the MMAs of Q K^T, which then finish some columns before
-// they start the next; else there is a second group of warps whose MMAs hide it.
-constexpr bool kMaskBetween = kGroups == 1 && kQInRegisters && Variant::kHasMask && Variant::kAlwaysPartial;
+// True: every tile is masked cell by cell, so no branch asks whether.
+constexpr bool kMaskAtOnce = Variant::kHasMask && Variant::kAlwaysPartial;
+// With one group of warps and Q in registers, score and such a mask are applied between the MMAs of
+// Q K^T, which then finish some columns before they start the next; two groups hide it behind each
+// other's MMAs.
+constexpr bool kMaskBetween = kGroups == 1 && kQInRegisters && kMaskAtOnce;
 constexpr bool kScoreBetween = kGroups == 1 && kQInRegisters && !kRawScores &&
                                (kMaskBetween || !(Variant::kHasMask && Variant::kMaskNeedsScore));
 constexpr bool kBetween = kMaskBetween || kScoreBetween;
@@ -79,10 +81,11 @@ using Scores = float[kBlocksM][kBlocksN][4];
 using Output = float[kBlocksM][kBlocksV][4];
 using Rows = Variant::Row[kBlocksM][2];
 
-// Of one thread, per row g and g + 8 of each block. Weights are 2^((x - reference) * multiplier) with
-// x the score; reference is -inf until a score counts, then the largest score so far.
+// Of one thread, per row g and g + 8 of each block. Weights are 2^((x - reference) * multiplier)
+// with x the score; reference is -inf until a score counts, then the largest score so far or
+// somewhat below: a score up to the limit does not move it (softmax.cuh).
 struct RowState {
-    bool any_large; // of the references of the warp (softmax.cuh)
+    float limit[kBlocksM][2];
     float reference[kBlocksM][2];
     float sum[kBlocksM][2]; // of this thread's columns only, until the end
 };

@@ -3,8 +3,6 @@
 
 #include "sm80/multiply.cuh"
 
-constexpr int kVote = 4;
-
 // The largest score of each row so far in this tile, in this thread's columns.
 struct Tops {
     float of[kBlocksM][2];
@@ -28,6 +26,9 @@ struct Tops {
     }
 };
 
+// How far a maximum may be above the reference (in log2 units; 2^8 is far from f16's end), and what
+// part of the row's sum its weight may then be.
+constexpr float kMaxSlack = 8.0f, kLeastPart = 1.0f / 32;
 // Beyond this (in log2 units) the rounding of a reference shows in weights of 16 bits.
 constexpr float kLargeReference = 2048.0f;
 
@@ -37,78 +38,108 @@ __device__ __forceinline__ bool is_large(float reference, float multiplier)
     return x > kLargeReference && x <= kMaxFloat;
 }
 
-// Takes the tile's maxima into the references; rescales sum and output of rows whose reference
-// moved: the reference is always the maximum, so that where one weight carries a row it is exactly
-// 1. (Rounded to the element type, any other weight would differ from what the f32 sum has of it.)
-// `multiplier` takes scores to log2 units and is positive. A row's bits do not depend on the other
-// rows of its warp, which are only multiplied by 1 on its account.
-__device__ __forceinline__ void update_reference(const Tops &tops, float multiplier,
-                                                 RowState &state, Output &o)
+// Up to which score a row's reference may stay, from its sum so far.
+__device__ __forceinline__ void raise_limits(float multiplier, RowState &state)
 {
-    float factor[kBlocksM][2];
-    bool moves[kBlocksM][2];
-    bool any = false;
+    const float inverse = 1.0f / multiplier;
 #pragma unroll
-    for (int m = 0; m < kBlocksM; ++m) {
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        float &limit = state.limit[i / 2][i % 2];
+        float sum = state.sum[i / 2][i % 2]; // of the quad's four threads
+        sum += __shfl_xor_sync(~0u, sum, 1);
+        sum += __shfl_xor_sync(~0u, sum, 2);
+        const float slack = fminf(__log2f(sum * kLeastPart), kMaxSlack);
+        limit = fmaxf(limit, fmaf(slack, inverse, state.reference[i / 2][i % 2]));
+    }
+}
+
+// References of rows whose maximum is beyond their limit, with their sums and outputs. Returns
+// whether any of the warp's is large; the limit of such a row is -inf, so that each of its tiles
+// comes here.
+__device__ __forceinline__ bool move_references(const Tops &tops, float multiplier, RowState &state,
+                                                Output &o)
+{
+    float factor[2 * kBlocksM];
+    bool scales = false, large = false;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float top = tops.of[m][half];
-            top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-            const float old = state.reference[m][half];
-            moves[m][half] = top > old; // so for the first score that counts: old is -inf
-            factor[m][half] = top - old;
-            state.reference[m][half] = fmaxf(top, old);
-            any |= moves[m][half];
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        float &reference = state.reference[i / 2][i % 2], &limit = state.limit[i / 2][i % 2];
+        const float top = tops.of[i / 2][i % 2];
+        const bool moves = top > fmaxf(limit, reference); // so for the first score that counts,
+        const bool first = reference == minus_infinity(); // when sum and output are still 0
+        factor[i] = moves && !first ? exp2_fast((reference - top) * multiplier) : 1.0f;
+        scales |= moves && !first;
+        reference = moves ? top : reference;
+        limit = is_large(reference, multiplier) ? minus_infinity() : moves ? top : limit;
+        large |= is_large(reference, multiplier);
+    }
+    large = __any_sync(~0u, large);
+    if (!__any_sync(~0u, scales))
+        return large;
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        state.sum[i / 2][i % 2] *= factor[i];
+#pragma unroll
+        for (int n = 0; n < kBlocksV; ++n) {
+            o[i / 2][n][2 * (i % 2)] *= factor[i];
+            o[i / 2][n][2 * (i % 2) + 1] *= factor[i];
         }
+    }
+    return large;
+}
+
+// Large references are subtracted from the scores before anything is rounded.
+__device__ __forceinline__ void subtract_large(float multiplier, const RowState &state, Scores &s)
+{
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        const float reference = state.reference[i / 2][i % 2];
+        const float x = is_large(reference, multiplier) ? reference : 0.0f;
+#pragma unroll
+        for (int n = 0; n < kBlocksN; ++n) {
+            s[i / 2][n][2 * (i % 2)] -= x;
+            s[i / 2][n][2 * (i % 2) + 1] -= x;
+        }
+    }
+}
+
+// Brings the references up to date with a tile. Where one weight carries a row, its rounding to 16
+// bits is an error that the f32 sum does not share, unless the weight is 1: so the reference is the
+// row's maximum. Only a maximum that weighs little against the sum so far leaves it where it is,
+// which saves rescaling the output; limits are found anew at a distance of 1, 2, 4, 8, ... tiles
+// from the first. A row's bits do not depend on the other rows of its warp, which are only
+// multiplied by 1 on its account. `multiplier` takes scores to log2 units and is positive.
+__device__ __forceinline__ void update_references(Tops &tops, int distance, float multiplier,
+                                                  RowState &state, Output &o, Scores &s)
+{
+    const bool raises = (distance & (distance - 1)) == 0;
+    bool any = raises;
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        float &top = tops.of[i / 2][i % 2];
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+        any |= top > state.limit[i / 2][i % 2];
     }
     if (!__any_sync(~0u, any))
         return;
-    bool large = false;
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocksM; ++i) {
-        const int m = i / 2, half = i % 2;
-        large |= is_large(state.reference[m][half], multiplier);
-        // eight rows at a time: often only some have a new maximum
-        if (kVote == 4 && !__any_sync(~0u, moves[m][half]))
-            continue;
-        if (kVote == 2 && !__any_sync(~0u, moves[m][0] | moves[m][1]))
-            continue;
-        const float by = moves[m][half] ? exp2_fast(-factor[m][half] * multiplier) : 1.0f;
-        state.sum[m][half] *= by;
-#pragma unroll
-        for (int n = 0; n < kBlocksV; ++n) {
-            o[m][n][2 * half] *= by;
-            o[m][n][2 * half + 1] *= by;
-        }
-    }
-    state.any_large = __any_sync(~0u, large);
+    if (raises)
+        raise_limits(multiplier, state);
+    if (move_references(tops, multiplier, state, o))
+        subtract_large(multiplier, state, s);
 }
 
 // What to add to scores in log2 units, by row: minus the reference, or nothing while no score has
-// counted (2^-inf is 0, while -inf - -inf would be NaN). From scores of rows with a large reference
-// it is subtracted here, where it is exact for the largest one.
+// counted (2^-inf is 0, while -inf - -inf would be NaN) and where subtract_large has done it.
 struct Offsets {
     float of[kBlocksM][2];
 
-    __device__ __forceinline__ Offsets(const RowState &state, float multiplier, Scores &s)
+    __device__ __forceinline__ Offsets(const RowState &state, float multiplier)
     {
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i) {
             const float x = state.reference[i / 2][i % 2] * multiplier;
             of[i / 2][i % 2] = fabsf(x) <= kLargeReference ? -x : 0.0f;
-        }
-        if (!state.any_large)
-            return;
-#pragma unroll
-        for (int i = 0; i < 2 * kBlocksM; ++i) {
-            const float reference = state.reference[i / 2][i % 2];
-            const float x = is_large(reference, multiplier) ? reference : 0.0f;
-#pragma unroll
-            for (int n = 0; n < kBlocksN; ++n) {
-                s[i / 2][n][2 * (i % 2)] -= x;
-                s[i / 2][n][2 * (i % 2) + 1] -= x;
-            }
         }
     }
 };
