@@ -1,0 +1,250 @@
+/* What a file may take (instructions, memory, paths), allocations that fail,
+ * damaged files, and loads side by side. */
+#include <pthread.h>
+
+#include "tests/fuzz/modgen.h"
+#include "tests/unit/frontend_fixture.h"
+
+/* --- limits ------------------------------------------------------- */
+
+START_TEST(endless_loop)
+{
+    struct compile_limits limits = {.instructions = 1000000};
+    struct load l;
+    load_limited(&l, "local x = 1\nwhile true do x = x + 1 end", &limits);
+    ck_assert_str_eq(l.diag.message,
+                     "the script runs for more than 1000000 VM instructions: "
+                     "does a loop never end?");
+    ck_assert_int_eq(l.diag.line, 2);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(memory_bomb)
+{
+    const char *text[] = {
+        "local t = {}\nfor i = 1, 1e9 do t[i] = {} end",
+        "local s = 'x'\nwhile true do s = s .. s end",
+        "local t = {}\nt[1] = ('x'):rep(1 << 23) .. ('y'):rep(1 << 23)",
+    };
+    struct compile_limits limits = {.lua_memory = 8 << 20};
+    for (int i = 0; i < 3; i++) {
+        struct load l;
+        load_limited(&l, text[i], &limits);
+        ck_assert_str_eq(l.diag.message,
+                         "the script needs more than 8 MiB of memory");
+        ck_assert_int_eq(l.diag.status, DIAG_SCRIPT);
+        ck_assert_int_eq(l.diag.line, 2);
+        unload(&l);
+    }
+}
+END_TEST
+
+START_TEST(stack_overflow)
+{
+    struct load l;
+    load(&l, "local function f(n)\nreturn 1 + f(n + 1) end\nreturn f(0)");
+    ck_assert(strncmp(l.diag.message, "stack overflow", 14) == 0);
+    ck_assert_int_eq(l.diag.line, 2);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(too_many_values)
+{
+    struct load l;
+    load_mod(&l, "score = function(s) for i = 1, 1e9 do s = s * 1.5 + i end "
+                 "return s end");
+    ck_assert_str_eq(l.diag.message,
+                     "the mod computes more than 1048576 different values");
+    unload(&l);
+    load_mod(&l, "mask = function(b, h, q, kv) local n = 0\n"
+                 "for i = 0, 9999 do n = n + ti[i] end return n > q end");
+    ck_assert_str_eq(l.diag.message,
+                     "the mod's integer sums have more than 8388608 terms in "
+                     "all; make them shorter, or floats by facc.float");
+    unload(&l);
+}
+END_TEST
+
+START_TEST(path_limits)
+{
+    struct compile_limits limits = {.max_paths = 3, .max_comparisons = 2};
+    struct load l;
+    load_limited(&l,
+                 "local facc = require 'facc'\nreturn facc.attention { "
+                 "mask_mod = function(b, h, q, kv)\nif q > 5 or kv > 7 then "
+                 "return true end\nreturn b > 3 end }",
+                 &limits);
+    ck_assert_str_eq(l.diag.message,
+                     "more than 2 comparisons on one path; use facc.sum, "
+                     "facc.any or facc.all for the loop");
+    ck_assert_int_eq(l.diag.line, 4);
+    unload(&l);
+}
+END_TEST
+
+/* --- memory ------------------------------------------------------- */
+
+struct failing {
+    long left; /* allocations until one fails; -1: none does */
+    long live; /* blocks */
+};
+
+static void *failing_alloc(void *user, void *ptr, size_t old_size,
+                           size_t new_size)
+{
+    struct failing *f = user;
+    if (new_size && f->left == 0)
+        return NULL;
+    if (new_size && f->left > 0)
+        f->left--;
+    f->live += (new_size != 0 && !ptr) - (!new_size && ptr);
+    return alloc_libc.fn(alloc_libc.user, ptr, old_size, new_size);
+}
+
+START_TEST(nth_allocation_fails)
+{
+    const char *text =
+        "local facc = require 'facc'\n"
+        "local slopes = facc.tensor('slopes', 'f32', {'H'})\n"
+        "local w = facc.param('w', 'i32')\n"
+        "return facc.attention {\n"
+        "  score_mod = facc.mods.compose(facc.mods.alibi(slopes), "
+        "function(s, b, h, q, kv) return q == kv and s or facc.silu(s) end),\n"
+        "  mask_mod = 'q >= kv and facc.any(3, function(k) return q - kv < w "
+        "+ k end)' }";
+    bool ok = false;
+    long n = 0;
+    for (; !ok; n += 1 + n / 64) {
+        struct failing f = {n, 0};
+        struct alloc a = {failing_alloc, &f};
+        struct diag d;
+        diag_init(&d);
+        struct arena *arena = arena_new(&a);
+        struct ir_graph *g = arena ? ir_graph_new(arena, &d, "t.lua") : NULL;
+        struct ir_roots roots;
+        int score_paths, mask_paths;
+        const char *warning;
+        if (g) {
+            ok = frontend_load(g, &a, "t.lua", text, strlen(text), NULL, &roots,
+                               &score_paths, &mask_paths, &warning);
+            ck_assert_msg(ok || d.status == DIAG_MEMORY, "n = %ld: %s", n,
+                          d.message);
+        }
+        arena_free(arena);
+        ck_assert_msg(f.live == 0, "n = %ld: %ld blocks", n, f.live);
+    }
+    ck_assert_int_gt(n, 100);
+}
+END_TEST
+
+/* --- damaged files ------------------------------------------------ */
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Random programs with pieces deleted, doubled or replaced: each loads or
+ * gives an error with a line; nothing crashes, hangs or leaks. */
+START_TEST(damaged_files)
+{
+    static const char *const pieces[] = {
+        "q",   "kv",  "(",    ")",     "[",       "]",   "==",     "~=",
+        "<",   "..",  "{",    "}",     "'x'",     "nil", "#",      "function()",
+        "end", "-",   "//",   "0",     "1e308",   "~",   "facc",   "facc.sum(",
+        "and", "not", "true", "b0",    "slopes",  ",",   "return", "local z =",
+        ":",   ".n",  "math", "-1 //", "1 << 63", "...", "[[",     "--"};
+    static char text[MODGEN_TEXT], damaged[2 * MODGEN_TEXT];
+    struct compile_limits limits = {
+        .lua_memory = 8 << 20, .instructions = 1000000, .max_paths = 256};
+    uint64_t state = 12345;
+    int loaded = 0;
+    const int count = 3000;
+    for (int i = 0; i < count; i++) {
+        size_t n = modgen((uint64_t)i, text);
+        size_t from = (size_t)(strstr(text, "facc.attention") - text);
+        size_t at = from + next_random(&state) % (n - from);
+        size_t cut = next_random(&state) % 8;
+        const char *piece =
+            pieces[next_random(&state) % (sizeof pieces / sizeof *pieces)];
+        cut = at + cut > n ? n - at : cut;
+        snprintf(damaged, sizeof damaged, "%.*s%s%s%s", (int)at, text,
+                 i % 3 ? " " : "", i % 4 ? piece : "", text + at + cut);
+        struct load l;
+        load_limited(&l, damaged, &limits);
+        loaded += l.ok;
+        ck_assert_msg(l.ok || l.diag.status == DIAG_SCRIPT, "%s\n%s", damaged,
+                      l.diag.message);
+        ck_assert_msg(l.ok || l.diag.line > 0, "%s\n%s", damaged,
+                      l.diag.message);
+        unload(&l);
+    }
+    ck_assert_int_gt(loaded, count / 100);
+    ck_assert_int_lt(loaded, count - count / 10);
+}
+END_TEST
+
+/* --- threads ------------------------------------------------------ */
+
+enum { N_THREADS = 4, N_PROGRAMS = 40 };
+
+struct worker {
+    pthread_t thread;
+    char text[MODGEN_TEXT];
+    uint64_t hash[N_PROGRAMS]; /* of both roots; 0: failed */
+};
+
+static void *trace_programs(void *argument)
+{
+    struct worker *w = argument;
+    for (int i = 0; i < N_PROGRAMS; i++) {
+        int score_paths, mask_paths;
+        const char *warning;
+        struct ir_roots r;
+        struct diag d;
+        modgen((uint64_t)i + 500, w->text);
+        diag_init(&d);
+        struct arena *a = arena_new(&alloc_libc);
+        struct ir_graph *g = ir_graph_new(a, &d, "t.lua");
+        if (frontend_load(g, &alloc_libc, "t.lua", w->text, strlen(w->text),
+                          NULL, &r, &score_paths, &mask_paths, &warning))
+            w->hash[i] =
+                ir_node(g, r.score)->hash * 31 + ir_node(g, r.keep)->hash;
+        arena_free(a);
+    }
+    return NULL;
+}
+
+/* Loads share nothing; and structural hashes do not depend on the state. */
+START_TEST(threads)
+{
+    static struct worker w[N_THREADS];
+    for (int k = 0; k < N_THREADS; k++)
+        ck_assert_int_eq(
+            pthread_create(&w[k].thread, NULL, trace_programs, &w[k]), 0);
+    for (int k = 0; k < N_THREADS; k++)
+        pthread_join(w[k].thread, NULL);
+    for (int k = 0; k < N_THREADS; k++)
+        for (int i = 0; i < N_PROGRAMS; i++) {
+            ck_assert(w[k].hash[i] != 0);
+            ck_assert(w[k].hash[i] == w[0].hash[i]);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *c = tcase_create("frontend");
+    tcase_add_test(c, endless_loop);
+    tcase_add_test(c, memory_bomb);
+    tcase_add_test(c, stack_overflow);
+    tcase_add_test(c, too_many_values);
+    tcase_add_test(c, path_limits);
+    tcase_add_test(c, nth_allocation_fails);
+    tcase_add_test(c, damaged_files);
+    tcase_add_test(c, threads);
+    return run_case("frontend_limits", c);
+}
