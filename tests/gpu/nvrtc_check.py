@@ -22,8 +22,6 @@ DTYPE = {"f32": 1, "f16": 2, "bf16": 3}
 ALLOWED = {
     # four 64-bit row offsets and an address for each score: more than the registers hold
     "bias": 200,
-    # once per tile at dim 96 on sm_100
-    "alibi_causal": 8,
 }
 
 SHIM = r"""
