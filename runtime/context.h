@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "compiler/support/diag.h"
@@ -15,7 +14,7 @@
 struct cache;        /* cache.h */
 struct cpu_pool;     /* cpu/cpu_pool.h */
 struct driver;       /* driver.h */
-struct kernel_table; /* kernel.h */
+struct kernel_table; /* module.h */
 struct nvrtc;        /* nvrtc.h */
 
 /* Warnings that are given once per context: bits of facc_ctx.warned. */
@@ -51,7 +50,6 @@ struct facc_ctx {
     struct nvrtc *nvrtc;
     struct cpu_pool *pool; /* made by cpu_pool_get, freed by facc_ctx_free */
     unsigned warned;       /* enum ctx_warning */
-    uint64_t programs;     /* loaded so far: their serial numbers */
 };
 
 /* The driver, opened at the first call. NULL with *d filled: no driver or

@@ -92,7 +92,6 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
         !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !resolve_arch(ctx, &v, &plan->arch, d))
         return false;
-    plan->program = p->serial;
     return select_config(&v, plan->arch, eval_plan_cost(e),
                          eval_plan_has_score(e) || eval_plan_has_mask(e),
                          &plan->config, d) &&
@@ -137,7 +136,7 @@ facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
 
 /* ---- get, free, info ---------------------------------------------------- */
 
-/* Plans are known by the program's number in its own context. */
+/* The code that a program has got is its own context's. */
 static bool of_ctx(const facc_ctx *ctx, const facc_program *p, struct diag *d)
 {
     return p->ctx == ctx ||

@@ -36,7 +36,6 @@ struct kernel_table {
     pthread_mutex_t lock;
     pthread_cond_t landed; /* a flight is over */
     struct module *modules;
-    struct planned *plans;
     struct flight *flights;
 };
 
@@ -64,10 +63,6 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
 {
     if (!t)
         return;
-    for (struct planned *p = t->plans, *next; p; p = next) {
-        next = p->next;
-        free(p);
-    }
     for (struct module *m = t->modules, *next; m; m = next) {
         next = m->next;
         module_free(m, drv);
@@ -91,31 +86,42 @@ static bool same_config(const struct unit_config *a,
            a->check_bounds == b->check_bounds;
 }
 
-static struct module *find_plan(struct kernel_table *t, const struct plan *plan)
+/* The table's lock guards the lists of all programs: nobody holds it for long,
+ * as the program's own is held while its text is emitted. */
+static struct module *find_plan(struct kernel_table *t, const facc_program *p,
+                                const struct plan *plan)
 {
     struct module *m = NULL;
     pthread_mutex_lock(&t->lock);
-    for (struct planned *p = t->plans; p && !m; p = p->next)
-        if (p->plan.program == plan->program && p->plan.arch == plan->arch &&
-            same_config(&p->plan.config, &plan->config))
-            m = p->module;
+    for (const struct planned *at = p->plans; at && !m; at = at->next)
+        if (at->plan.arch == plan->arch &&
+            same_config(&at->plan.config, &plan->config))
+            m = at->module;
     pthread_mutex_unlock(&t->lock);
     return m;
 }
 
 /* A shortcut only: when memory is out, the next call emits the text again. */
-static void remember_plan(struct kernel_table *t, const struct plan *plan,
-                          struct module *m)
+static void remember_plan(struct kernel_table *t, facc_program *p,
+                          const struct plan *plan, struct module *m)
 {
-    struct planned *p = malloc(sizeof *p);
-    if (!p)
+    struct planned *new = malloc(sizeof *new);
+    if (!new)
         return;
-    p->plan = *plan;
-    p->module = m;
+    new->plan = *plan;
+    new->module = m;
     pthread_mutex_lock(&t->lock);
-    p->next = t->plans;
-    t->plans = p;
+    new->next = p->plans;
+    p->plans = new;
     pthread_mutex_unlock(&t->lock);
+}
+
+void module_plans_free(struct planned *list)
+{
+    for (struct planned *next; list; list = next) {
+        next = list->next;
+        free(list);
+    }
 }
 
 /* ---- the text that decides the code ----------------------------------- */
@@ -478,7 +484,7 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
     double start = now();
     memset(origin, 0, sizeof *origin);
     origin->source = "memory";
-    struct module *m = find_plan(ctx->kernels, plan);
+    struct module *m = find_plan(ctx->kernels, p, plan);
     if (!m) {
         struct request r;
         memset(&r, 0, sizeof r);
@@ -490,7 +496,7 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
         r.d = d;
         m = emit_and_obtain(&r, p);
         if (m)
-            remember_plan(ctx->kernels, plan, m);
+            remember_plan(ctx->kernels, p, plan, m);
     }
     origin->seconds = now() - start;
     return m;

@@ -33,14 +33,17 @@ struct module {
     _Atomic(cu_function) function[DRIVER_MAX_DEVICES];
 };
 
-/* A program in one configuration: known without emitting its text. */
+/* What decides a program's module: known without emitting its text. */
 struct plan {
-    uint64_t program; /* serial number */
     struct unit_config config;
     int arch;
 };
 
-/* All modules of a context, the plans they came from, compiles under way. */
+/* The modules that a program has got so far: a list, the program's. */
+struct planned;
+void module_plans_free(struct planned *list); /* NULL is fine */
+
+/* All modules of a context, compiles under way. */
 struct kernel_table;
 struct kernel_table *kernel_table_new(void);
 /* drv NULL: nothing is unloaded (no driver, or a forked child). */

@@ -9,6 +9,7 @@
 
 #include "runtime/context.h"
 #include "runtime/error.h"
+#include "runtime/module.h"
 
 static const char stage_name[] = "load";
 enum { MAX_TEXT = 16 << 20 }; /* bytes of a program */
@@ -133,9 +134,6 @@ static facc_program *program_new(facc_ctx *ctx, const char *name,
     p->text[size] = '\0';
     p->ctx = ctx;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_lock(&ctx->lock);
-    p->serial = ++ctx->programs;
-    pthread_mutex_unlock(&ctx->lock);
     p->compiled = compile_program(&alloc_libc, name, text, size, NULL, d);
     if (p->compiled && signature_of(&p->signature, p->compiled))
         return p;
@@ -149,6 +147,7 @@ void facc_program_free(facc_program *p)
 {
     if (!p)
         return;
+    module_plans_free(p->plans);
     program_free(p->compiled);
     signature_free(&p->signature);
     pthread_mutex_destroy(&p->lock);

@@ -4,10 +4,11 @@
 #define FACC_PROGRAM_H
 
 #include <pthread.h>
-#include <stdint.h>
 
 #include "compiler/compile.h"
 #include "runtime/facc.h"
+
+struct planned; /* module.h */
 
 /* Captured tensors and params, in the order of facc_args. Names and arrays
  * are owned by one block (`block`), so that kernels can outlive programs. */
@@ -23,11 +24,11 @@ void signature_free(struct signature *s);
 
 struct facc_program {
     facc_ctx *ctx;
-    uint64_t serial;          /* unique in ctx, never reused */
     struct program *compiled; /* graph->…, plan: immutable for readers */
     struct signature signature;
-    char *text;           /* the user's text, NUL-terminated */
-    pthread_mutex_t lock; /* compile_unit and compile_explain add nodes */
+    char *text;            /* the user's text, NUL-terminated */
+    pthread_mutex_t lock;  /* compile_unit and compile_explain add nodes */
+    struct planned *plans; /* module.c: code that was got, in no order */
 };
 
 #endif
