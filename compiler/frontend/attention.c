@@ -76,6 +76,7 @@ static void l_copy_fields(lua_State *L, int from, int to)
 static void l_push_environment(lua_State *L, int facc, bool score)
 {
     struct trace *t = trace_of(L);
+    l_charge(L, 4000 + 64 * (t->graph->n_tensors + t->graph->n_params));
     lua_createtable(L, 0, 64);
     int env = lua_gettop(L);
     lua_pushglobaltable(L);

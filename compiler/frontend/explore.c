@@ -20,10 +20,12 @@ static bool is_const_bool(const struct ir_graph *g, ir_ref r)
 }
 
 /* Do the decisions of this path settle c? Then *outcome says how. */
-static bool settled(struct ir_graph *g, const struct exploration *s, ir_ref c,
-                    bool *outcome)
+static bool l_settled(lua_State *L, const struct exploration *s, ir_ref c,
+                      bool *outcome)
 {
+    struct ir_graph *g = trace_of(L)->graph;
     for (int i = 0; i < s->pos; i++) {
+        l_charge(L, 16 + ir_node(g, c)->n);
         const struct decision *d = &s->decisions[i];
         if (d->cond == c) {
             *outcome = d->outcome;
@@ -83,7 +85,7 @@ bool l_fork(lua_State *L, ir_ref cond)
     if (!s)
         l_fail(L, "a traced value is compared outside of a mod");
     bool outcome;
-    if (settled(g, s, cond, &outcome))
+    if (l_settled(L, s, cond, &outcome))
         return outcome;
     if (g->failed)
         l_fail_recorded(L);

@@ -31,6 +31,7 @@ static uint64_t l_finger_upvalues(lua_State *L, int i, uint64_t h, int depth)
     if (lua_iscfunction(L, i))
         return h;
     for (int k = 1; lua_getupvalue(L, i, k); k++) {
+        l_charge(L, 4);
         h = hash_mix(h, l_finger(L, -1, depth - 1));
         lua_pop(L, 1);
     }
@@ -42,6 +43,7 @@ static uint64_t l_finger_entries(lua_State *L, int i, uint64_t h, int depth)
 {
     uint64_t sum = 0;
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        l_charge(L, 4);
         uint64_t key = l_finger(L, -2, depth - 1);
         sum += hash_mix(key, l_finger(L, -1, depth - 1));
     }

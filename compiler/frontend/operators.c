@@ -105,6 +105,7 @@ static int l_arith(lua_State *L)
         b = l_to_number(L, 2, operator_text[op]);
     }
     const struct ir_node *y = ir_node(g, b);
+    l_charge(L, 4 * ((long long)ir_node(g, a)->n + y->n));
     bool divides = op == LUA_OPIDIV || op == LUA_OPMOD;
     if (divides && y->op == IR_CONST_I && y->i == 0 &&
         ir_node(g, a)->type == IR_INT)
@@ -136,6 +137,7 @@ static bool l_compare_traced(lua_State *L, int op, int i, int j)
     static const char *const name[] = {"==", "<", "<="};
     ir_ref x = l_to_number(L, i, name[op]);
     ir_ref y = l_to_number(L, j, name[op]);
+    l_charge(L, 4 * ((long long)ir_node(g, x)->n + ir_node(g, y)->n));
     ir_ref a = narrow(g, x, y);
     ir_ref b = narrow(g, y, x);
     if (a == IR_NONE || b == IR_NONE)

@@ -1,6 +1,6 @@
-/* What a user's file finds: a choice of Lua's library, require, and the facc
- * table, put together from dsl.c, tensor.c, scopes.c, attention.c and the
- * embedded mods.lua. Called by state.c. */
+/* What a user's file finds: a choice of Lua's library (counted.c), require, and
+ * the facc table, put together from dsl.c, tensor.c, scopes.c, attention.c and
+ * the embedded mods.lua. Called by state.c. */
 #include "compiler/frontend/trace.h"
 
 #include <lualib.h>
@@ -49,94 +49,7 @@ static void l_open_library(lua_State *L, const char *name, lua_CFunction open,
     }
 }
 
-/* --- pairs in a fixed order --------------------------------------- */
-
-/* Lua's own order of string keys changes from run to run, and with it the
- * order of additions and the cache key. */
-static int key_rank(lua_State *L, int i)
-{
-    int type = lua_type(L, i);
-    return type == LUA_TNUMBER ? 0 : type == LUA_TSTRING ? 1 : 2;
-}
-
-static int l_key_less(lua_State *L)
-{
-    int a = key_rank(L, 1);
-    int b = key_rank(L, 2);
-    lua_pushboolean(L, a < b ||
-                           (a == b && a < 2 && lua_compare(L, 1, 2, LUA_OPLT)));
-    return 1;
-}
-
-/* Upvalues: the keys in order, the table, how many keys were visited. */
-static int l_next_pair(lua_State *L)
-{
-    lua_Integer at = lua_tointeger(L, lua_upvalueindex(3));
-    for (;;) {
-        lua_settop(L, 0);
-        if (lua_rawgeti(L, lua_upvalueindex(1), ++at) == LUA_TNIL)
-            return 1;
-        lua_pushvalue(L, 1);
-        if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL)
-            break; /* else it was removed meanwhile */
-    }
-    lua_pushinteger(L, at);
-    lua_replace(L, lua_upvalueindex(3));
-    return 2;
-}
-
-/* Upvalue: table.sort. */
-static int l_pairs(lua_State *L)
-{
-    if (lua_type(L, 1) == LUA_TUSERDATA) {
-        l_enter(L);
-        l_fail(L, "pairs over %s: it is no table", kind_name(L, 1));
-    }
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 1);
-    lua_newtable(L);
-    lua_Integer n = 0;
-    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
-        lua_pushvalue(L, -2);
-        lua_rawseti(L, 2, ++n);
-    }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_pushvalue(L, 2);
-    lua_pushcfunction(L, l_key_less);
-    lua_call(L, 2, 0);
-    lua_pushvalue(L, 1);
-    lua_pushinteger(L, 0);
-    lua_pushcclosure(L, l_next_pair, 3);
-    return 1;
-}
-
-/* --- library functions -------------------------------------------- */
-
-/* string.rep whose time is bounded by the memory limit. */
-static int l_string_rep(lua_State *L)
-{
-    size_t n, n_sep;
-    const char *s = luaL_checklstring(L, 1, &n);
-    lua_Integer count = luaL_checkinteger(L, 2);
-    const char *sep = luaL_optlstring(L, 3, "", &n_sep);
-    struct trace *t = trace_of(L);
-    if (count <= 0 || n + n_sep == 0) {
-        lua_pushliteral(L, "");
-        return 1;
-    }
-    if ((size_t)count > t->lua_limit / (n + n_sep))
-        l_fail(L, "the script needs more than %zu MiB of memory",
-               t->lua_limit >> 20);
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (lua_Integer k = 0; k < count; k++) {
-        if (k)
-            luaL_addlstring(&b, sep, n_sep);
-        luaL_addlstring(&b, s, n);
-    }
-    luaL_pushresult(&b);
-    return 1;
-}
+/* --- what is not there -------------------------------------------- */
 
 static void l_set_index(lua_State *L, int table, lua_CFunction f)
 {
@@ -252,15 +165,11 @@ void l_open_sandbox(lua_State *L)
 {
     l_open_library(L, LUA_GNAME, luaopen_base, keep_base);
     l_open_library(L, LUA_TABLIBNAME, luaopen_table, keep_table);
-    lua_getfield(L, -1, "sort");
-    lua_pushcclosure(L, l_pairs, 1);
-    lua_setglobal(L, "pairs");
     l_open_library(L, LUA_STRLIBNAME, luaopen_string, keep_string);
-    lua_pushcfunction(L, l_string_rep);
-    lua_setfield(L, -2, "rep");
     l_open_library(L, LUA_MATHLIBNAME, luaopen_math, keep_math);
     l_set_index(L, lua_gettop(L), l_math_index);
     lua_settop(L, 0);
+    l_open_counted(L);
     l_open_values(L);
     l_open_sentinels(L);
     lua_createtable(L, 0, 64);

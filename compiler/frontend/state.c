@@ -13,9 +13,46 @@ enum {
     DEFAULT_MEMORY_MIB = 64,
     DEFAULT_PATHS = 4096,
     DEFAULT_COMPARISONS = 512,
-    HOOK_EVERY = 10000 /* VM instructions */
+    HOOK_EVERY = 997 /* VM instructions; a prime, to meet all of a loop */
 };
 static const long long default_instructions = 200000000;
+
+/* --- instructions ------------------------------------------------- */
+
+void l_charge(lua_State *L, long long work)
+{
+    struct trace *t = trace_of(L);
+    t->instructions += work;
+    if (t->instructions >= t->max_instructions)
+        l_fail(L,
+               "the script runs for more than %lld VM instructions: does a "
+               "loop never end?",
+               t->max_instructions);
+}
+
+/* Values behind `...` in the running function: copied by one instruction. */
+static int count_varargs(lua_State *L, lua_Debug *ar)
+{
+    int known = 0;
+    int step = 1 << 20;
+    lua_getinfo(L, "u", ar);
+    if (!ar->isvararg)
+        return 0;
+    for (; step; step /= 2)
+        if (lua_getlocal(L, ar, -(known + step))) {
+            lua_pop(L, 1);
+            known += step;
+        }
+    return known;
+}
+
+static void hook_instructions(lua_State *L, lua_Debug *ar)
+{
+    enum { FEW = 256, LOOP = 8 }; /* a loop that copies them is that long */
+    int varargs = count_varargs(L, ar);
+    long long copied = varargs > FEW ? (long long)varargs : 0;
+    l_charge(L, HOOK_EVERY + copied * (HOOK_EVERY / LOOP));
+}
 
 /* --- memory ------------------------------------------------------- */
 
@@ -24,6 +61,21 @@ static void note_memory_line(struct trace *t)
     t->over_memory = true;
     if (t->L)
         t->over_line = trace_line(t->L);
+}
+
+/* Making memory is work, wherever Lua does it. Nothing can fail here; the next
+ * VM instruction does. */
+static void count_memory(struct trace *t, size_t bytes)
+{
+    enum { EACH = 8, PER_BYTES = 16 };
+    t->instructions += EACH + (long long)(bytes / PER_BYTES);
+    if (t->L && t->instructions >= t->max_instructions)
+        lua_sethook(t->L, hook_instructions, LUA_MASKCOUNT, 1);
+}
+
+long long trace_memory(lua_State *L)
+{
+    return (long long)trace_of(L)->lua_bytes;
 }
 
 static void *allocate(void *user, void *ptr, size_t old_size, size_t new_size)
@@ -38,6 +90,8 @@ static void *allocate(void *user, void *ptr, size_t old_size, size_t new_size)
         note_memory_line(t);
         return NULL;
     }
+    if (new_size > old_size)
+        count_memory(t, new_size - old_size);
     void *p = t->alloc.fn(t->alloc.user, ptr, old_size, new_size);
     if (!p && new_size) {
         if (new_size > old_size)
@@ -55,11 +109,14 @@ static bool is_user_frame(const struct trace *t, const lua_Debug *ar)
     return ar->currentline > 0 && strcmp(ar->source, t->chunk) == 0;
 }
 
+enum { MAX_LEVELS = 256 }; /* looked at: finding level n takes n steps */
+
 int trace_line(lua_State *L)
 {
     struct trace *t = trace_of(L);
     lua_Debug ar;
-    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+    for (int level = 0; level < MAX_LEVELS && lua_getstack(L, level, &ar);
+         level++) {
         lua_getinfo(L, "Sl", &ar);
         if (is_user_frame(t, &ar))
             return ar.currentline;
@@ -110,7 +167,9 @@ void *l_alloc(lua_State *L, size_t size)
 
 struct trace *l_enter(lua_State *L)
 {
+    enum { CALL = 32 }; /* instructions */
     struct trace *t = trace_of(L);
+    l_charge(L, CALL + lua_gettop(L));
     if (t->pending_line) {
         int line = t->pending_line;
         t->pending_line = 0;
@@ -166,7 +225,9 @@ static void add_traceback(lua_State *L, struct text *x)
     struct trace *t = trace_of(L);
     lua_Debug ar;
     int shown = 0;
-    for (int level = 1; shown < MOST && lua_getstack(L, level, &ar); level++) {
+    for (int level = 1;
+         shown < MOST && level < MAX_LEVELS && lua_getstack(L, level, &ar);
+         level++) {
         lua_getinfo(L, "Sln", &ar);
         if (ar.currentline <= 0 || strcmp(ar.source, STANDARD_CHUNK) == 0)
             continue;
@@ -188,7 +249,8 @@ static void add_traceback(lua_State *L, struct text *x)
 static const char *strip_position(lua_State *L, const char *message,
                                   lua_Debug *frame)
 {
-    for (int level = 1; lua_getstack(L, level, frame); level++) {
+    for (int level = 1; level < MAX_LEVELS && lua_getstack(L, level, frame);
+         level++) {
         char prefix[LUA_IDSIZE + 16];
         lua_getinfo(L, "Sl", frame);
         if (frame->currentline <= 0)
@@ -200,6 +262,24 @@ static const char *strip_position(lua_State *L, const char *message,
     }
     frame->currentline = 0;
     return message;
+}
+
+/* Lua's function was called by the one in its place (counted.c, value.c),
+ * which has the name. The text after what is written. */
+static const char *add_argument(lua_State *L, struct text *x, const char *text)
+{
+    lua_Debug ar;
+    int argument;
+    int n = 0;
+    int got = sscanf(text, "bad argument #%d to '?'%n", &argument, &n);
+    if (got != 1 || n == 0 || !lua_getstack(L, 2, &ar))
+        return text;
+    lua_getinfo(L, "n", &ar);
+    if (!ar.name)
+        return text;
+    argument -= strcmp(ar.namewhat, "method") == 0; /* self is none */
+    text_add(x, "bad argument #%d to '%s'", argument, ar.name);
+    return text + n;
 }
 
 /* Turns Lua's error into the diag; runs where the error happened. */
@@ -220,6 +300,7 @@ static int l_message(lua_State *L)
             line = frame.currentline;
         else if (frame.currentline > 0)
             text = whole; /* inside the standard mods: keep the place */
+        text = add_argument(L, &x, text);
         text_add(&x, "%s", text);
     } else if (lua_isinteger(L, 1)) { /* in place of its text: no memory */
         text_add(&x, "%lld", (long long)lua_tointeger(L, 1));
@@ -251,18 +332,6 @@ bool state_call(struct trace *t, lua_CFunction f, void *argument)
                         t->lua_limit >> 20);
     return diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, 0,
                     "the stack overflowed while an error was handled");
-}
-
-static void hook_instructions(lua_State *L, lua_Debug *ar)
-{
-    (void)ar;
-    struct trace *t = trace_of(L);
-    t->instructions += HOOK_EVERY;
-    if (t->instructions >= t->max_instructions)
-        l_fail(L,
-               "the script runs for more than %lld VM instructions: does a "
-               "loop never end?",
-               t->max_instructions);
 }
 
 /* --- chunks ------------------------------------------------------- */
@@ -318,6 +387,7 @@ void l_load_chunk(lua_State *L, const char *text, size_t size,
 {
     struct trace *t = trace_of(L);
     skip_preamble(&text, &size);
+    l_charge(L, 1000 + 16 * (long long)size);
     l_compile(L, text, size, chunk);
     lua_pop(L, 1);
     struct rewritten r = rewrite_source(t->graph->arena, text, size);

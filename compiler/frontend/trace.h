@@ -161,6 +161,9 @@ bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk);
 /* Calls the loaded chunk on top with the values that the rewriting needs. */
 void l_run_chunk(lua_State *L);
 void l_open_sandbox(lua_State *L);
+void l_open_counted(lua_State *L); /* counted.c */
+/* Bytes that Lua holds. */
+long long trace_memory(lua_State *L);
 /* Pushes what facc has but is not made in C: the standard mods, composed
  * functions. False, and nothing pushed: it has no such field. */
 bool l_push_made_field(lua_State *L, const char *name);
@@ -182,8 +185,10 @@ _Noreturn void l_fail_at(lua_State *L, int line, const char *fmt, ...)
 _Noreturn void l_fail_recorded(lua_State *L);
 /* Arena memory, zeroed; does not return NULL. */
 void *l_alloc(lua_State *L, size_t size);
-/* Every function and metamethod starts with it: stamps the line, and finds
- * plain tables indexed with traced values. */
+/* Counts work done in C as so many VM instructions; fails at the limit. */
+void l_charge(lua_State *L, long long work);
+/* Every function and metamethod starts with it: stamps the line, counts the
+ * call, and finds plain tables indexed with traced values. */
 struct trace *l_enter(lua_State *L);
 
 /* --- value.c ------------------------------------------------------ */

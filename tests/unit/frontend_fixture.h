@@ -57,14 +57,20 @@ static const char prelude[] =
     "local S = 2048\n";
 
 /* The body stands from line 2 on and gives `score` or `mask`. */
-static inline void load_mod(struct load *l, const char *body)
+static inline void load_mod_limited(struct load *l, const char *body,
+                                    const struct compile_limits *limits)
 {
     static char text[8192];
     const char *kind = strstr(body, "mask =") ? "mask" : "score";
     snprintf(text, sizeof text,
              "%slocal score, mask\n%s\nreturn facc.attention { %s_mod = %s }",
              prelude, body, kind, kind);
-    load(l, text);
+    load_limited(l, text, limits);
+}
+
+static inline void load_mod(struct load *l, const char *body)
+{
+    load_mod_limited(l, body, NULL);
 }
 
 /* Runs the one case of a suite; main's result. */

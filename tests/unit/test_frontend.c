@@ -226,6 +226,14 @@ static const struct trap traps[] = {
     {"score = function(s) return facc.silu(s) + facc.gelu(s) + "
      "math.relu(s) + facc.gelu_tanh(s) end",
      NULL},
+    {"score = function(s) table.insert(nil, 1) return s end",
+     "bad argument #1 to 'insert' (table expected, got nil)"},
+    {"score = function(s) return s + ('x'):byte({}) end",
+     "bad argument #1 to 'byte' (number expected, got table)"},
+    {"score = function(s) return s + #('x'):rep({}) end",
+     "bad argument #1 to 'rep' (number expected, got table)"},
+    {"score = function(s) return s + math.exp({}) end",
+     "bad argument #1 to 'exp' (number expected, got table)"},
     /* comparisons */
     {"mask = function(b, h, q, kv) return kv == 3.0 or kv == 4.5 or kv < 2.5 "
      "or kv >= 2e9 or kv ~= kv end",

@@ -1,6 +1,8 @@
 /* What a file may take (instructions, memory, paths), allocations that fail,
  * damaged files, and loads side by side. */
 #include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/frontend_fixture.h"
@@ -16,6 +18,133 @@ START_TEST(endless_loop)
                      "the script runs for more than 1000000 VM instructions: "
                      "does a loop never end?");
     ck_assert_int_eq(l.diag.line, 2);
+    unload(&l);
+}
+END_TEST
+
+/* With a fifth of the usual limit. Release builds need a tenth of the time. */
+#ifdef FACC_VERIFY
+enum { MOST_SECONDS = 40 };
+#else
+enum { MOST_SECONDS = 3 };
+#endif
+
+/* Loops whose work is done in C, or by few instructions: each must end soon.
+ * big is a table of half a million numbers. */
+static const char *const busy[] = {
+    "while true do pairs(big) end",
+    "while true do for k in pairs(big) do break end end",
+    "local t = {} while true do table.insert(t, 1, 1) end",
+    "while true do table.insert(big, 1, 1) table.remove(big, 1) end",
+    "while true do table.remove(big, 1) big[#big + 1] = 1 end",
+    "while true do table.sort(big) end",
+    "while true do table.sort(big, function(a, b) return a < b end) end",
+    "while true do local s = table.concat(big) end",
+    "while true do table.unpack(big) end",
+    "while true do table.pack(table.unpack(big)) end",
+    "while true do local x = select('#', table.unpack(big)) end",
+    "while true do math.max(table.unpack(big)) end",
+    "local function f(...) while true do select('#', ...) end end "
+    "f(table.unpack(big, 1, 300000))",
+    "local function g() end local function f(...) while true do g(...) end end "
+    "f(table.unpack(big, 1, 300000))",
+    "local function g(...) end local function f(...) while true do g(...) end "
+    "end f(table.unpack(big, 1, 300000))",
+    "for i = 1, #big do big[i] = nil end while true do next(big) end",
+    "for i = 1, #big do big[i] = nil end while true do pairs(big) end",
+    "while true do local s = ('x'):rep(1000000) end",
+    "while true do local s = (''):rep(1 << 62) end",
+    "local s = ('x'):rep(8000000) while true do local t = s .. 'y' end",
+    "local s = ('x'):rep(8000000) while true do local t = s:upper() end",
+    "local s = ('x'):rep(8000000) while true do local t = s:reverse() end",
+    "local s = ('x'):rep(900000) while true do s:byte(1, -1) end",
+    "while true do local t = {} end",
+    "while true do local f = function() return big end end",
+    "while true do facc.attention { mask_mod = 'q >= kv' } end",
+    "while true do local x = facc.exp(1.0) end",
+    "while true do facc.max(4, function(k) return big[1] end) end",
+    "for i = 1, 1e9 do facc.param('p' .. i, 'i32') end",
+    "for i = 1, 1e9 do facc.tensor('p' .. i, 'i32', {}) end",
+    "mask = function(b, h, q, kv) while true do local x = q + kv end end",
+    "mask = function(b, h, q, kv) while true do local x = q > kv end end",
+    "mask = function(b, h, q, kv) while true do local x = q == kv end end",
+    "mask = function(b, h, q, kv) while true do local x = ti[q] end end",
+    "mask = function(b, h, q, kv) while true do local x = facc.mods.causal "
+    "end end",
+    "mask = function(b, h, q, kv) local n = 0 for i = 0, 2000 do n = n + ti[i] "
+    "end while true do local x = n + 1 end end",
+    "mask = function(b, h, q, kv) local n = 0 for i = 0, 2000 do n = n + ti[i] "
+    "end while true do local x = n > 1 end end",
+    "mask = function(b, h, q, kv) for i = 1, 400 do local x = q % 512 == i "
+    "end while true do local x = q % 512 > 500 end end",
+};
+
+START_TEST(busy_loop)
+{
+    struct compile_limits limits = {.instructions = 40000000};
+    struct timespec from, to;
+    struct load l;
+    char body[1024];
+    snprintf(body, sizeof body,
+             "local big = {} for i = 1, 500000 do big[i] = i end\n%s",
+             busy[_i]);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    load_mod_limited(&l, body, &limits);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    double s = (double)(to.tv_sec - from.tv_sec) +
+               1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    ck_assert_msg(
+        strstr(l.diag.message, "VM instructions: does a loop never") ||
+            strstr(l.diag.message, "MiB of memory"),
+        "%s\n%s", busy[_i], l.ok ? "loads" : l.diag.message);
+    if (getenv("FACC_TEST_TIMES"))
+        printf("%5.2f s  %s\n", s, busy[_i]);
+    ck_assert_msg(s < MOST_SECONDS, "%s\n%.1f s", busy[_i], s);
+    unload(&l);
+}
+END_TEST
+
+/* Much work that ends is no error. */
+START_TEST(long_work)
+{
+    static const char *const bodies[] = {
+        "local n = 0 for i = 1, 1000000 do n = n + i end mask = 'q >= kv'",
+        "local t = {} for i = 1, 1000000 do t[i] = i end local n = 0 "
+        "for k, v in pairs(t) do n = n + v end "
+        "for k, v in ipairs(t) do n = n + v end table.sort(t) "
+        "mask = 'q >= kv'",
+        "local t = {} for i = 1, 1000000 do table.insert(t, i) end "
+        "mask = 'q >= kv'",
+        "local t = {} for i = 1, 100000 do t[i] = i .. ',' end "
+        "assert(#table.concat(t) > 500000) mask = 'q >= kv'",
+        "local t = {} for i = 1, 10000 do t['k' .. i] = i end "
+        "mask = function(b, h, q, kv) local n = 0 for k, v in pairs(t) do "
+        "n = n + v end return q + n > kv end",
+        "local t = {} for i = 1, 10000 do t[i] = i end score = function(s, b, "
+        "h, q, kv) return s + facc.sum(64, function(k) return (q - kv) % (k + "
+        "2) == 0 and t[k + 1] or 0 end) end",
+        "mask = function(b, h, q, kv) local n = 0 for i = 1, 1000000 do "
+        "n = n + i end return q + n > kv end",
+    };
+    for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
+        struct load l;
+        load_mod(&l, bodies[k]);
+        ck_assert_msg(l.ok, "%s\n%s", bodies[k], l.diag.message);
+        unload(&l);
+    }
+}
+END_TEST
+
+/* A recursion that leaves no frame of the user's file: looking for one must
+ * not walk the whole stack at every call. */
+START_TEST(deep_mods)
+{
+    struct load l;
+    load_mod(&l, "local function f(...) return facc.mods.not_mask(f)(...) end "
+                 "mask = f");
+    ck_assert_msg(strstr(l.diag.message, "stack overflow") ||
+                      strstr(l.diag.message, "VM instructions"),
+                  "%s", l.diag.message);
     unload(&l);
 }
 END_TEST
@@ -239,6 +368,9 @@ int main(void)
 {
     TCase *c = tcase_create("frontend");
     tcase_add_test(c, endless_loop);
+    tcase_add_loop_test(c, busy_loop, 0, sizeof busy / sizeof *busy);
+    tcase_add_test(c, long_work);
+    tcase_add_test(c, deep_mods);
     tcase_add_test(c, memory_bomb);
     tcase_add_test(c, stack_overflow);
     tcase_add_test(c, too_many_values);
