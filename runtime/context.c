@@ -12,6 +12,7 @@
 #include "compiler/dtype.h"
 #include "runtime/cache.h"
 #include "runtime/cache_entry.h"
+#include "runtime/cpu/cpu_kernels.h"
 #include "runtime/cpu/cpu_pool.h"
 #include "runtime/driver.h"
 #include "runtime/error.h"
@@ -307,17 +308,6 @@ void ctx_warn(facc_ctx *ctx, enum ctx_warning kind, const char *fmt, ...)
 /* ---- what is there ---------------------------------------------------------
  */
 
-static const char *cpu_isa(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return "avx512f";
-    if (__builtin_cpu_supports("avx2"))
-        return "avx2";
-#endif
-    return "generic";
-}
-
 static void describe_driver(facc_ctx *ctx, facc_system_info *i)
 {
     struct diag d;
@@ -376,7 +366,8 @@ facc_status facc_system(facc_ctx *ctx, facc_system_info *out, facc_error *err)
         describe_nvrtc(ctx, &i);
         describe_cache(ctx, &i);
         i.cpu_threads = ctx->cpu_threads;
-        snprintf(i.cpu_isa, sizeof i.cpu_isa, "%s", cpu_isa());
+        snprintf(i.cpu_isa, sizeof i.cpu_isa, "%s",
+                 cpu_kernels_get(false)->isa);
     }
     if (ctx && versioned_write(out, &i, sizeof i))
         return FACC_OK;
