@@ -105,6 +105,13 @@ enum cache_result cache_read(const struct cache *c, const char *key,
             return CACHE_HIT;
         if (s == ENTRY_NOMEM)
             return CACHE_NOMEM;
+        if (s == ENTRY_DIR_REFUSED) {
+            result = CACHE_REFUSED;
+            diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
+                     "the cache directory %s is not trusted (%s): it is "
+                     "ignored",
+                     c->dirs[i], why);
+        }
         if (s != ENTRY_BAD && s != ENTRY_REFUSED)
             continue;
         result = s == ENTRY_BAD ? CACHE_CORRUPT : CACHE_REFUSED;

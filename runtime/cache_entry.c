@@ -123,6 +123,11 @@ bool entry_is_key(const char *name)
     return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
 }
 
+bool entry_is_elf(const void *cubin, size_t size)
+{
+    return size >= 4 && memcmp(cubin, "\177ELF", 4) == 0;
+}
+
 bool entry_can_write(const char *dir, char *why, size_t size)
 {
     char path[4096];
@@ -365,6 +370,10 @@ static enum entry_state read_in(int dir, const char *key, const char *text,
         s = same_unit(&unit, key, text, size);
     if (s == ENTRY_OK)
         s = verify_file(dir, cubin_name, e.cubin, e.cubin_size, &cubin, why);
+    if (s == ENTRY_OK && !entry_is_elf(cubin.data, cubin.size)) {
+        s = ENTRY_BAD;
+        snprintf(why, WHY_SIZE, "%s is no ELF file", cubin_name);
+    }
     free(meta.data);
     free(unit.data);
     if (s != ENTRY_OK || !out) {
@@ -391,9 +400,9 @@ enum entry_state entry_read(const char *dir, const char *key, const char *text,
         if (saved != EPERM && saved != ELOOP && saved != ENOTDIR)
             return ENTRY_ABSENT;
         snprintf(why, WHY_SIZE,
-                 "it belongs to somebody else, is world-writable or is a "
-                 "link");
-        return ENTRY_REFUSED;
+                 "%s belongs to somebody else, is world-writable or is a link",
+                 shelf < 0 ? "it or a folder in it" : "it");
+        return shelf < 0 ? ENTRY_DIR_REFUSED : ENTRY_REFUSED;
     }
     enum entry_state s = read_in(fd, key, text, size, out, why);
     if (s == ENTRY_OK && touch)
@@ -407,8 +416,11 @@ enum entry_state entry_read(const char *dir, const char *key, const char *text,
 static bool io_error(struct diag *d, const char *dir, const char *what)
 {
     return diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
-                    "cannot write %s in the cache directory %s: %s", what, dir,
-                    strerror(errno));
+                    "cannot write %s in the cache directory %s: %s%s", what,
+                    dir, strerror(errno),
+                    errno == EPERM ? " (it and its folders must be this "
+                                     "user's or root's, not world-writable)"
+                                   : "");
 }
 
 static bool write_file(int dir, const char *name, const void *data, size_t size)

@@ -16,9 +16,10 @@
 enum entry_state {
     ENTRY_OK,
     ENTRY_ABSENT,
-    ENTRY_BAD,     /* incomplete, truncated, digests differ */
-    ENTRY_REFUSED, /* owner, permissions, symbolic link */
-    ENTRY_OTHER,   /* a valid entry of another unit (a hash collision) */
+    ENTRY_BAD,         /* incomplete, truncated, digests differ, no cubin */
+    ENTRY_REFUSED,     /* owner, permissions, symbolic link */
+    ENTRY_DIR_REFUSED, /* likewise of a directory that holds entries */
+    ENTRY_OTHER,       /* a valid entry of another unit (a hash collision) */
     ENTRY_NOMEM
 };
 
@@ -31,7 +32,7 @@ int entry_open_dir(int at, const char *name, bool create);
 int entry_open_sub(const char *dir, const char *name, bool create);
 
 /* Reads the entry `key` under `dir`. text NULL: verify only. On ENTRY_BAD and
- * ENTRY_REFUSED *why (256 bytes) is a reason. touch: marks it used. */
+ * ENTRY_*REFUSED *why (256 bytes) is a reason. touch: marks it used. */
 enum entry_state entry_read(const char *dir, const char *key, const char *text,
                             size_t size, bool touch, struct cache_item *out,
                             char *why);
@@ -46,6 +47,9 @@ void entry_sweep(const char *dir, int64_t max_age);
 bool entry_stat(const char *dir, const char *key, int64_t *bytes,
                 int64_t *last_used);
 bool entry_is_key(const char *name);
+/* Does it begin like machine code? What a broken compiler gave would fail in
+ * the driver, again and again. */
+bool entry_is_elf(const void *cubin, size_t size);
 /* Could entries be published in dir (making it if need be)? Changes nothing;
  * why gets a reason if not. */
 bool entry_can_write(const char *dir, char *why, size_t size);

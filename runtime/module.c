@@ -13,6 +13,7 @@
 #include "compiler/compile.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/utf8.h"
+#include "runtime/cache_entry.h"
 #include "runtime/nvrtc.h"
 
 enum { LOCK_WAIT_MS = 30000 };
@@ -307,6 +308,9 @@ static bool compile(const struct request *r, struct cache_item *item)
         return false;
     bool ok = nvrtc_compile(n, &r->unit, &r->target, false, &build, r->d);
     keep_build(r, &build);
+    if (ok && !entry_is_elf(build.image, build.size))
+        ok = diag_set(r->d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,
+                      "what NVRTC (%s) gave is no ELF file", nvrtc_path(n));
     if (ok) {
         memset(item, 0, sizeof *item);
         summarise(r, item->meta.summary, sizeof item->meta.summary);

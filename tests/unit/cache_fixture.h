@@ -49,6 +49,7 @@ static inline struct cache_item made(char first)
     i.cubin = malloc(CUBIN_SIZE);
     ck_assert_ptr_nonnull(i.cubin);
     memset(i.cubin, first, CUBIN_SIZE);
+    memcpy(i.cubin, "\177ELF", 4);
     i.cubin_size = CUBIN_SIZE;
     snprintf(i.meta.compiler, sizeof i.meta.compiler, "NVRTC 13.0.88");
     snprintf(i.meta.summary, sizeof i.meta.summary, "sm80 \"bf16\" x.lua");

@@ -170,6 +170,29 @@ START_TEST(truncated_missing_and_odd_files)
 }
 END_TEST
 
+/* What a broken compiler gave: its digest is right, yet it is no cubin. */
+START_TEST(no_elf_is_damage)
+{
+    char key[33];
+    struct cache *c = opened(CACHE_RW, base);
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    for (size_t size = 0; size <= 5; size++) {
+        struct diag d;
+        struct cache_item i = made('a');
+        diag_init(&d);
+        memcpy(i.cubin, "\177ELf!", 5);
+        i.cubin_size = size;
+        ck_assert(cache_write(c, key, text, TEXT_SIZE, &i, &d));
+        free(i.cubin);
+        ck_assert_int_eq(cache_read(c, key, text, TEXT_SIZE, &i, &d),
+                         CACHE_CORRUPT);
+        ck_assert_ptr_nonnull(strstr(d.message, "kernel.cubin is no ELF"));
+        ck_assert_int_eq(lookup(c, key, NULL), CACHE_MISS);
+    }
+    cache_close(c);
+}
+END_TEST
+
 /* A writer killed half-way leaves a temporary only; an hour later it goes. */
 START_TEST(stale_temporaries_are_swept)
 {
@@ -299,6 +322,44 @@ START_TEST(other_owner_is_refused)
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
     ck_assert_int_eq(chown(base, 12345, 12345), 0);
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_REFUSED);
+    cache_close(c);
+}
+END_TEST
+
+/* What is refused is what the message names: the directory or an entry. */
+START_TEST(refusals_name_what_they_refuse)
+{
+    char key[33], path[2 * PATH_MAX], want[3 * PATH_MAX];
+    struct diag d;
+    struct cache_item i = made('a');
+    struct cache *c = opened(CACHE_RW, base);
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    write_made(c, key, text, TEXT_SIZE, 'a');
+    for (int sub = 0; sub < 2; sub++) {
+        snprintf(path, sizeof path, "%s%s", base, sub ? "/v1" : "");
+        ck_assert_int_eq(chmod(path, 0777), 0);
+        diag_init(&d);
+        ck_assert_int_eq(cache_read(c, key, text, TEXT_SIZE, NULL, &d),
+                         CACHE_REFUSED);
+        snprintf(want, sizeof want, "the cache directory %s is not trusted",
+                 base);
+        ck_assert_msg(strstr(d.message, want), "%s", d.message);
+        ck_assert_ptr_null(strstr(d.message, key));
+        diag_init(&d);
+        ck_assert(!cache_write(c, key, text, TEXT_SIZE, &i, &d));
+        ck_assert_msg(strstr(d.message, "world-writable"), "%s", d.message);
+        ck_assert_int_eq(chmod(path, 0755), 0);
+        ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
+    }
+    entry_path(path, sizeof path, key, NULL);
+    ck_assert_int_eq(chmod(path, 0777), 0);
+    diag_init(&d);
+    ck_assert_int_eq(cache_read(c, key, text, TEXT_SIZE, NULL, &d),
+                     CACHE_REFUSED);
+    snprintf(want, sizeof want, "cache entry %s in %s is not trusted", key,
+             base);
+    ck_assert_msg(strstr(d.message, want), "%s", d.message);
+    free(i.cubin);
     cache_close(c);
 }
 END_TEST
@@ -614,6 +675,7 @@ START_TEST(a_hit_is_fast)
     free(i.cubin);
     i.cubin_size = 150000;
     i.cubin = calloc(1, i.cubin_size);
+    memcpy(i.cubin, "\177ELF", 4);
     ck_assert(cache_key(text, TEXT_SIZE, key));
     diag_init(&d);
     ck_assert(cache_write(c, key, text, TEXT_SIZE, &i, &d));
@@ -643,11 +705,13 @@ int main(void)
                                   collision_is_a_miss,
                                   every_damaged_byte,
                                   truncated_missing_and_odd_files,
+                                  no_elf_is_damage,
                                   stale_temporaries_are_swept,
                                   foreign_files_stay,
                                   world_writable_is_refused,
                                   links_are_refused,
                                   other_owner_is_refused,
+                                  refusals_name_what_they_refuse,
                                   own_untrusted_entries_are_replaced,
                                   planted_links_are_not_followed,
                                   unwritable_directory,

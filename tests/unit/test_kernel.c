@@ -608,6 +608,64 @@ START_TEST(refused_by_nvrtc)
 }
 END_TEST
 
+static int see(void *user, const facc_cache_entry *e)
+{
+    int *n = user;
+    (*n)++;
+    ck_assert_int_eq(e->valid, 1);
+    ck_assert_uint_eq(strlen(e->key), 32);
+    ck_assert_ptr_nonnull(strstr(e->summary, "sm80 bf16 64/64 sm_80"));
+    ck_assert_int_eq(strncmp(e->dir, cache, strlen(cache)), 0);
+    return *n == 2;
+}
+
+/* An NVRTC whose cubin is none: the kernel is refused, nothing is cached. */
+static const char broken_nvrtc[] =
+    "typedef unsigned long size;\n"
+    "int nvrtcVersion(int *a, int *b) { *a = 13; *b = 0; return 0; }\n"
+    "const char *nvrtcGetErrorString(int r) { return r ? \"bad\" : \"ok\"; }\n"
+    "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }\n"
+    "int nvrtcGetSupportedArchs(int *a) { *a = 80; return 0; }\n"
+    "int nvrtcCreateProgram(void) { return 0; }\n"
+    "int nvrtcDestroyProgram(void) { return 0; }\n"
+    "int nvrtcCompileProgram(void) { return 0; }\n"
+    "int nvrtcGetPTXSize(void *p, size *n) { *n = 0; return 0; }\n"
+    "int nvrtcGetPTX(void) { return 0; }\n"
+    "int nvrtcGetCUBINSize(void *p, size *n) { *n = 5; return 0; }\n"
+    "int nvrtcGetCUBIN(void *p, char *s) { s[0] = 'x'; return 0; }\n"
+    "int nvrtcGetProgramLogSize(void *p, size *n) { *n = 0; return 0; }\n"
+    "int nvrtcGetProgramLog(void) { return 0; }\n";
+
+START_TEST(no_elf_is_refused)
+{
+    struct counts c;
+    facc_options o = options(&c);
+    facc_error err = FACC_ERROR_INIT;
+    facc_kernel *k;
+    char file[2 * PATH_MAX], command[3 * PATH_MAX];
+    snprintf(file, sizeof file, "%s/libnvrtc.so.13", base);
+    snprintf(command, sizeof command, "cc -shared -fPIC -x c - -o %s", file);
+    FILE *cc = popen(command, "w");
+    ck_assert_ptr_nonnull(cc);
+    fputs(broken_nvrtc, cc);
+    ck_assert_int_eq(pclose(cc), 0);
+    o.nvrtc_path = file;
+    facc_ctx *ctx = open_ctx(&o);
+    facc_program *p = program(ctx, causal);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_COMPILE);
+        ck_assert_ptr_null(k);
+        ck_assert_msg(strstr(err.message, "no ELF file"), "%s", err.message);
+    }
+    ck_counts(&c, 0, 0, 0);
+    int entries = 0;
+    ck_assert_int_eq(facc_cache_list(ctx, see, &entries, &err), FACC_OK);
+    ck_assert_int_eq(entries, 0);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(keep)
 {
     struct counts c;
@@ -629,17 +687,6 @@ END_TEST
 
 /* ---- the public cache calls
  * ----------------------------------------------------- */
-
-static int see(void *user, const facc_cache_entry *e)
-{
-    int *n = user;
-    (*n)++;
-    ck_assert_int_eq(e->valid, 1);
-    ck_assert_uint_eq(strlen(e->key), 32);
-    ck_assert_ptr_nonnull(strstr(e->summary, "sm80 bf16 64/64 sm_80"));
-    ck_assert_int_eq(strncmp(e->dir, cache, strlen(cache)), 0);
-    return *n == 2;
-}
 
 START_TEST(list_gc_clear)
 {
@@ -792,6 +839,7 @@ int main(void)
                                   memory_only,
                                   no_room_on_disk,
                                   refused_by_nvrtc,
+                                  no_elf_is_refused,
                                   keep,
                                   list_gc_clear,
                                   dumps,
