@@ -118,6 +118,14 @@ __device__ __forceinline__ uint4 load_shared_16(unsigned address)
     return v;
 }
 
+// The larger one; NaN if one of them is (fmaxf would lose it).
+__device__ __forceinline__ float max_or_nan(float a, float b)
+{
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
 // 2^x; 2^-inf is exactly 0.
 __device__ __forceinline__ float exp2_fast(float x)
 {

@@ -5,8 +5,8 @@
 #include "sm80/shape.cuh"
 
 // The quad's partial sums to row sums; output to its final value; LSE written.
-__device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &w, float multiplier,
-                                            RowState &state, Output &o)
+__device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &w, RowState &state,
+                                            Output &o)
 {
     constexpr float kLn2 = 0.693147180559945f;
     const int lane = threadIdx.x % 32;
@@ -18,8 +18,8 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
         sum += __shfl_xor_sync(~0u, sum, 1);
         sum += __shfl_xor_sync(~0u, sum, 2);
         const bool attends = q < w.q_len && sum != 0.0f; // NaN attends: it is the user's own
-        const float inverse = 1.0f / sum;
-        float base = state.reference[m][half] * multiplier;
+        const float inverse = 1.0f / state.operands[m][2 * half];
+        float base = state.reference[m][half];
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
 #pragma unroll
@@ -92,9 +92,9 @@ __device__ __forceinline__ void store_16bit(const KernelArgs &args, const Work &
 }
 
 __device__ __forceinline__ void run_epilogue(const KernelArgs &args, const Work &w, unsigned shared,
-                                             float multiplier, RowState &state, Output &o)
+                                             RowState &state, Output &o)
 {
-    finish_rows(args, w, multiplier, state, o);
+    finish_rows(args, w, state, o);
     if constexpr (kOutElement == kElementF32) {
         store_f32(args, w, o);
     } else {

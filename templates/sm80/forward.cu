@@ -20,14 +20,16 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 #pragma unroll
     for (int m = 0; m < kBlocksM; ++m) {
         state.reference[m][0] = state.reference[m][1] = minus_infinity();
-        state.limit[m][0] = state.limit[m][1] = minus_infinity();
         state.sum[m][0] = state.sum[m][1] = 0.0f;
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            state.operands[m][e] = 0.0f;
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 o[m][n][e] = 0.0f;
     }
-    const float multiplier = run_mainloop(args, w, shared, stage, state, o);
-    run_epilogue(args, w, shared, multiplier, state, o);
+    run_mainloop(args, w, shared, stage, state, o);
+    run_epilogue(args, w, shared, state, o);
 }

@@ -94,8 +94,8 @@ struct Loop {
     }
 
     // Accumulators to what make_weights takes, but for what was done between the MMAs; references
-    // and output brought up to date.
-    __device__ __forceinline__ void prepare_scores(Scores &s, Tops &tops, TileWork work, int tile,
+    // and output brought up to date. False: no cell of this warp counts.
+    __device__ __forceinline__ bool prepare_scores(Scores &s, Tops &tops, TileWork work, int tile,
                                                    int buffer)
     {
         const int kv0 = tile * kTileN;
@@ -116,8 +116,7 @@ struct Loop {
             if (kv0 + kTileN > w.kv_len)
                 cut_tail(w.kv_len - kv0, s, tops);
         }
-        const int distance = Variant::kReverse ? w.end_tile - 1 - tile : tile - w.first_tile;
-        update_references(tops, distance, multiplier, state, o, s);
+        return update_references<Variant::kHasMask>(tops, multiplier, state, o);
     }
 
     __device__ __forceinline__ void run_in_order(unsigned shared);
@@ -172,10 +171,10 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
             cp_async_commit();
         }
         prepare_scores(s, tops, work, tile, buffer);
-        const Offsets offsets(state, multiplier);
-        multiply_pv(o, a.v + (kStages == 2 ? buffer * kBytesV : 0), [&](int step, Weights &p) {
-            make_weights(s, step, multiplier, offsets, state, p);
-        });
+        const Offsets offsets(state);
+        multiply_pv(
+            o, state, a.v + (kStages == 2 ? buffer * kBytesV : 0),
+            [&](int step, Weights &p) { make_weights(s, step, multiplier, offsets, state, p); });
         if (next < 0)
             break;
         cp_async_wait<0>();
@@ -216,7 +215,7 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
     }
 
     Weights p[kStepsN];
-    TileWork last_work = kTileNone;
+    bool has_weights = false;   // of the last tile, for this warp
     int buffer = 0, staged = 0; // of this tile
 #pragma unroll 1
     while (true) {
@@ -233,8 +232,8 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
                 x[i / 4][i % 4] = p[step][i / 4][i % 4];
         };
         barrier_sync<kThreads>(1 + group);
-        if (last_work != kTileNone)
-            multiply_pv(o, v, take_weights);
+        if (has_weights)
+            multiply_pv(o, state, v, take_weights);
         if (work != kTileNone)
             multiply_qk(
                 s, q, a.q, k, [](int) {}, hand_over);
@@ -255,15 +254,17 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
             }
             cp_async_commit();
         }
+        has_weights = false;
         if (work != kTileNone) {
             Tops tops;
-            prepare_scores(s, tops, work, tile, staged);
-            const Offsets offsets(state, multiplier);
+            has_weights = prepare_scores(s, tops, work, tile, staged);
+            if (has_weights) {
+                const Offsets offsets(state);
 #pragma unroll
-            for (int step = 0; step < kStepsN; ++step)
-                make_weights(s, step, multiplier, offsets, state, p[step]);
+                for (int step = 0; step < kStepsN; ++step)
+                    make_weights(s, step, multiplier, offsets, state, p[step]);
+            }
         }
-        last_work = work;
         tile = next, work = next_work;
         next = later, next_work = later_work;
         buffer ^= 1;
@@ -271,15 +272,12 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
     }
 }
 
-// Returns the multiplier of the references.
-__device__ __forceinline__ float run_mainloop(const KernelArgs &args, const Work &w,
-                                              unsigned shared, Stage &stage, RowState &state,
-                                              Output &o)
+__device__ __forceinline__ void run_mainloop(const KernelArgs &args, const Work &w, unsigned shared,
+                                             Stage &stage, RowState &state, Output &o)
 {
     Loop loop(args, w, shared, stage, state, o);
     if constexpr (kGroups == 2)
         loop.run_in_turns(shared);
     else
         loop.run_in_order(shared);
-    return loop.multiplier;
 }

@@ -88,10 +88,13 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
         finished(n);
 }
 
-// O += P V. weights(step) gives 16 columns of P.
+// O += P V. weights(step) gives 16 columns of P. P's row sums come from one more column block of V,
+// all ones: the sums of just what the output is made of.
 template <class GetWeights>
-__device__ __forceinline__ void multiply_pv(Output &o, unsigned v, GetWeights weights)
+__device__ __forceinline__ void multiply_pv(Output &o, RowState &state, unsigned v,
+                                            GetWeights weights)
 {
+    constexpr unsigned kOnes = kElement == kElementF16 ? 0x3c003c00u : 0x3f803f80u;
     constexpr int kPairs = kBlocksV / 2, kCount = kStepsN * kPairs;
     unsigned b[kAhead + 1][4];
     Weights p;
@@ -111,6 +114,8 @@ __device__ __forceinline__ void multiply_pv(Output &o, unsigned v, GetWeights we
         for (int m = 0; m < kBlocksM; ++m) {
             mma_16816(o[m][2 * pair], p[m], x[0], x[1]);
             mma_16816(o[m][2 * pair + 1], p[m], x[2], x[3]);
+            if (pair == kPairs - 1)
+                mma_16816(state.operands[m], p[m], kOnes, kOnes);
         }
     }
 }

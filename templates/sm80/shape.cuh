@@ -81,13 +81,13 @@ using Scores = float[kBlocksM][kBlocksN][4];
 using Output = float[kBlocksM][kBlocksV][4];
 using Rows = Variant::Row[kBlocksM][2];
 
-// Of one thread, per row g and g + 8 of each block. Weights are 2^((x - reference) * multiplier)
-// with x the score; reference is -inf until a score counts, then the largest score so far or
-// somewhat below: a score up to the limit does not move it (softmax.cuh).
+// Of one thread, per row g and g + 8 of each block. Weights are 2^(x - reference) with x the score
+// in log2 units; reference is -inf until a score counts, then the largest score so far or at most
+// kSlack below it.
 struct RowState {
-    float limit[kBlocksM][2];
     float reference[kBlocksM][2];
-    float sum[kBlocksM][2]; // of this thread's columns only, until the end
+    float sum[kBlocksM][2];      // of weights, of this thread's columns only until the end: the LSE
+    float operands[kBlocksM][4]; // of weights as the MMAs take them, whole rows: divides the output
 };
 
 // One query tile of one head. In shared memory, and read from there each time: registers are

@@ -3,7 +3,7 @@
 
 #include "sm80/multiply.cuh"
 
-// The largest score of each row so far in this tile, in this thread's columns.
+// The largest score of each row so far in this tile, in this thread's columns; NaN if one is.
 struct Tops {
     float of[kBlocksM][2];
 
@@ -21,125 +21,75 @@ struct Tops {
         for (int i = 0; i < 2 * kBlocksM; ++i) {
             float &top = of[i / 2][i % 2];
             const float(&x)[4] = s[i / 2][n];
-            top = fmaxf(top, fmaxf(x[2 * (i % 2)], x[2 * (i % 2) + 1]));
+            top = max_or_nan(top, max_or_nan(x[2 * (i % 2)], x[2 * (i % 2) + 1]));
         }
     }
 };
 
-// How far a maximum may be above the reference (in log2 units; 2^8 is far from f16's end), and what
-// part of the row's sum its weight may then be.
-constexpr float kMaxSlack = 8.0f, kLeastPart = 1.0f / 32;
-// Beyond this (in log2 units) the rounding of a reference shows in weights of 16 bits.
-constexpr float kLargeReference = 2048.0f;
+// The reference of a row moves only when its maximum is beyond it by more than this many powers of
+// two, which saves rescaling the output: weights stay at most 2^8, far from f16's end. That the
+// largest weight is then not 1, and loses bits when it becomes an MMA operand, does no harm,
+// because the output is divided by the sum of the operands.
+constexpr float kSlack = 8.0f;
 
-__device__ __forceinline__ bool is_large(float reference, float multiplier)
-{
-    const float x = fabsf(reference * multiplier);
-    return x > kLargeReference && x <= kMaxFloat;
-}
-
-// Up to which score a row's reference may stay, from its sum so far.
-__device__ __forceinline__ void raise_limits(float multiplier, RowState &state)
-{
-    const float inverse = 1.0f / multiplier;
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocksM; ++i) {
-        float &limit = state.limit[i / 2][i % 2];
-        float sum = state.sum[i / 2][i % 2]; // of the quad's four threads
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
-        const float slack = fminf(__log2f(sum * kLeastPart), kMaxSlack);
-        limit = fmaxf(limit, fmaf(slack, inverse, state.reference[i / 2][i % 2]));
-    }
-}
-
-// References of rows whose maximum is beyond their limit, with their sums and outputs. Returns
-// whether any of the warp's is large; the limit of such a row is -inf, so that each of its tiles
-// comes here.
-__device__ __forceinline__ bool move_references(const Tops &tops, float multiplier, RowState &state,
-                                                Output &o)
+// Brings the references up to date with a tile; rescales sums and outputs of rows whose reference
+// moved. `multiplier` takes scores to log2 units and is positive. A row's bits do not depend on the
+// other rows of its warp, which are only multiplied by 1 on its account. False: no cell of the
+// warp's rows counts in this tile, so that its weights are all 0.
+template <bool kMayBeEmpty>
+__device__ __forceinline__ bool update_references(Tops &tops, float multiplier, RowState &state,
+                                                  Output &o)
 {
     float factor[2 * kBlocksM];
-    bool scales = false, large = false;
+    bool moves = false, scales = false, counts = false;
 #pragma unroll
     for (int i = 0; i < 2 * kBlocksM; ++i) {
-        float &reference = state.reference[i / 2][i % 2], &limit = state.limit[i / 2][i % 2];
-        const float top = tops.of[i / 2][i % 2];
-        const bool moves = top > fmaxf(limit, reference); // so for the first score that counts,
-        const bool first = reference == minus_infinity(); // when sum and output are still 0
-        factor[i] = moves && !first ? exp2_fast((reference - top) * multiplier) : 1.0f;
-        scales |= moves && !first;
-        reference = moves ? top : reference;
-        limit = is_large(reference, multiplier) ? minus_infinity() : moves ? top : limit;
-        large |= is_large(reference, multiplier);
+        float &reference = state.reference[i / 2][i % 2], &top = tops.of[i / 2][i % 2];
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 1));
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 2)) * multiplier;
+        moves |= top > reference + kSlack; // so for the first score that counts
+        counts |= top != minus_infinity(); // NaN counts
     }
-    large = __any_sync(~0u, large);
-    if (!__any_sync(~0u, scales))
-        return large;
+    if (!__any_sync(~0u, moves))
+        return !kMayBeEmpty || __any_sync(~0u, counts);
 #pragma unroll
     for (int i = 0; i < 2 * kBlocksM; ++i) {
-        state.sum[i / 2][i % 2] *= factor[i];
+        float &reference = state.reference[i / 2][i % 2];
+        const float top = tops.of[i / 2][i % 2];
+        const bool row_moves = top > reference + kSlack;
+        const bool first = reference == minus_infinity(); // sum and output are still 0
+        factor[i] = row_moves && !first ? exp2_fast(reference - top) : 1.0f;
+        scales |= row_moves && !first;
+        reference = row_moves ? top : reference;
+    }
+    if (!__any_sync(~0u, scales))
+        return true;
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocksM; ++i) {
+        const int m = i / 2, e = 2 * (i % 2);
+        state.sum[m][i % 2] *= factor[i];
+        state.operands[m][e] *= factor[i];
+        state.operands[m][e + 1] *= factor[i];
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n) {
-            o[i / 2][n][2 * (i % 2)] *= factor[i];
-            o[i / 2][n][2 * (i % 2) + 1] *= factor[i];
+            o[m][n][e] *= factor[i];
+            o[m][n][e + 1] *= factor[i];
         }
     }
-    return large;
-}
-
-// Large references are subtracted from the scores before anything is rounded.
-__device__ __forceinline__ void subtract_large(float multiplier, const RowState &state, Scores &s)
-{
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocksM; ++i) {
-        const float reference = state.reference[i / 2][i % 2];
-        const float x = is_large(reference, multiplier) ? reference : 0.0f;
-#pragma unroll
-        for (int n = 0; n < kBlocksN; ++n) {
-            s[i / 2][n][2 * (i % 2)] -= x;
-            s[i / 2][n][2 * (i % 2) + 1] -= x;
-        }
-    }
-}
-
-// Brings the references up to date with a tile. Where one weight carries a row, its rounding to 16
-// bits is an error that the f32 sum does not share, unless the weight is 1: so the reference is the
-// row's maximum. Only a maximum that weighs little against the sum so far leaves it where it is,
-// which saves rescaling the output; limits are found anew at a distance of 1, 2, 4, 8, ... tiles
-// from the first. A row's bits do not depend on the other rows of its warp, which are only
-// multiplied by 1 on its account. `multiplier` takes scores to log2 units and is positive.
-__device__ __forceinline__ void update_references(Tops &tops, int distance, float multiplier,
-                                                  RowState &state, Output &o, Scores &s)
-{
-    const bool raises = (distance & (distance - 1)) == 0;
-    bool any = raises;
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocksM; ++i) {
-        float &top = tops.of[i / 2][i % 2];
-        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-        any |= top > state.limit[i / 2][i % 2];
-    }
-    if (!__any_sync(~0u, any))
-        return;
-    if (raises)
-        raise_limits(multiplier, state);
-    if (move_references(tops, multiplier, state, o))
-        subtract_large(multiplier, state, s);
+    return true;
 }
 
 // What to add to scores in log2 units, by row: minus the reference, or nothing while no score has
-// counted (2^-inf is 0, while -inf - -inf would be NaN) and where subtract_large has done it.
+// counted (2^-inf is 0, while -inf - -inf would be NaN).
 struct Offsets {
     float of[kBlocksM][2];
 
-    __device__ __forceinline__ Offsets(const RowState &state, float multiplier)
+    __device__ __forceinline__ Offsets(const RowState &state)
     {
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i) {
-            const float x = state.reference[i / 2][i % 2] * multiplier;
-            of[i / 2][i % 2] = fabsf(x) <= kLargeReference ? -x : 0.0f;
+            const float reference = state.reference[i / 2][i % 2];
+            of[i / 2][i % 2] = reference == minus_infinity() ? 0.0f : -reference;
         }
     }
 };

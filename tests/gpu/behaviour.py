@@ -209,7 +209,7 @@ def mods_and_captures():
     yield "unknown param", refused("ARGUMENT", call(program=window, params={"window": 1, "w": 2}), "w")
     yield "half a window", refused("ARGUMENT", call(program=window, params={"window": 1.5}), "window")
     yield "syntax error", refused("SCRIPT", call(mask_mod="q >= "))
-    yield "unknown name", refused("SCRIPT", call(mask_mod="q >= kv + offset"), "number")
+    yield "unknown name", refused("SCRIPT", call(mask_mod="q >= kv + offset"), "offset")
     yield "mask that is a number", refused("SCRIPT", call(mask_mod="q - kv"))
     yield "missing file", refused("IO", call(program="no/such/file.lua"), "file.lua")
     for name, words, grad in (("q", ("q", "gradient"), "q"), ("captured", ("slopes", "gradient"), "slopes")):
