@@ -47,7 +47,7 @@ static int l_other_name(lua_State *L)
 {
     struct trace *t = l_enter(L);
     if (lua_type(L, 2) != LUA_TSTRING)
-        l_fail(L, "names are strings, not %s", kind_name(L, 2));
+        l_fail(L, "names are strings, not %s", value_kind_name(L, 2));
     const char *name = lua_tostring(L, 2);
     if (l_push_made_field(L, name))
         return 1;
@@ -165,7 +165,7 @@ static bool l_push_mod(lua_State *L, int facc, bool score)
         return false;
     if (lua_type(L, -1) != LUA_TFUNCTION)
         l_fail(L, "%s must be a function or an expression in a string, got %s",
-               key, kind_name(L, -1));
+               key, value_kind_name(L, -1));
     return true;
 }
 
@@ -189,7 +189,7 @@ static int l_attention(lua_State *L)
         l_fail(L,
                "facc.attention takes a table { score_mod = …, mask_mod = … }, "
                "got %s",
-               kind_name(L, 1));
+               value_kind_name(L, 1));
     lua_settop(L, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
@@ -199,7 +199,7 @@ static int l_attention(lua_State *L)
             l_fail(L,
                    "facc.attention: keys are score_mod and mask_mod, not "
                    "%s",
-                   kind_name(L, -2));
+                   value_kind_name(L, -2));
         if (strcmp(key, "score_mod") != 0 && strcmp(key, "mask_mod") != 0)
             l_fail(L,
                    "facc.attention: unknown key '%s'; known are score_mod and "

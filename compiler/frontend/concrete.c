@@ -57,7 +57,7 @@ static int l_cell(lua_State *L)
         l_call_mod(L, x, 1);
         if (lua_type(L, -1) != LUA_TNUMBER)
             l_fail(L, "the function must return a number, got %s",
-                   kind_name(L, -1));
+                   value_kind_name(L, -1));
         x->score = lua_tonumber(L, -1);
         x->keep = !(isinf(x->score) && x->score < 0);
     }
@@ -65,7 +65,7 @@ static int l_cell(lua_State *L)
         l_call_mod(L, x, 2);
         if (!lua_isboolean(L, -1))
             l_fail(L, "the function must return true or false, got %s",
-                   kind_name(L, -1));
+                   value_kind_name(L, -1));
         x->keep = x->keep && lua_toboolean(L, -1);
     }
     return 0;

@@ -27,7 +27,7 @@ static long long work_of(lua_State *L, enum work work, bool shifts)
     if (work == WORK_CALL || lua_type(L, 1) != LUA_TTABLE)
         return 0;
     if (work == WORK_NEXT)
-        return lua_isnoneornil(L, 2) ? trace_memory(L) / HOLES : 0;
+        return lua_isnoneornil(L, 2) ? state_memory(L) / HOLES : 0;
     long long n = (long long)lua_rawlen(L, 1);
     if (work == WORK_SORT)
         return 2 * n * log2_of(n);
@@ -93,7 +93,7 @@ static int l_pairs(lua_State *L)
 {
     if (lua_type(L, 1) == LUA_TUSERDATA) {
         l_enter(L);
-        l_fail(L, "pairs over %s: it is no table", kind_name(L, 1));
+        l_fail(L, "pairs over %s: it is no table", value_kind_name(L, 1));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);

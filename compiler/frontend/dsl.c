@@ -14,7 +14,7 @@ static bool l_any_traced(lua_State *L)
     bool any = false;
     for (int i = 1; i <= lua_gettop(L); i++) {
         l_resolve(L, i);
-        any |= is_traced(L, i);
+        any |= value_is_traced(L, i);
     }
     return any;
 }
@@ -22,7 +22,7 @@ static bool l_any_traced(lua_State *L)
 static lua_Number l_plain_number(lua_State *L, int i, const char *what)
 {
     if (lua_type(L, i) != LUA_TNUMBER)
-        l_fail(L, "%s: expected a number, got %s", what, kind_name(L, i));
+        l_fail(L, "%s: expected a number, got %s", what, value_kind_name(L, i));
     return lua_tonumber(L, i);
 }
 
@@ -176,7 +176,7 @@ void l_extremum(lua_State *L, bool max)
 {
     struct ir_graph *g = trace_of(L)->graph;
     const char *what = max ? "max" : "min";
-    if (is_traced(L, -1) || is_traced(L, -2)) {
+    if (value_is_traced(L, -1) || value_is_traced(L, -2)) {
         uint32_t before = g->n_nodes;
         ir_ref x = l_to_number(L, -2, what);
         ir_ref y = l_to_number(L, -1, what);

@@ -133,7 +133,7 @@ static struct merged l_leaf(lua_State *L, enum result_kind kind)
         l_no_value(L);
     if (wants_bool && !lua_isboolean(L, -1))
         l_fail(L, "the function must return true or false, got %s",
-               kind_name(L, -1));
+               value_kind_name(L, -1));
     if (!wants_bool && lua_isboolean(L, -1))
         l_fail(L, "the function must return a number, got a boolean");
     m.value = l_to_ref(L, -1, "result");
@@ -230,7 +230,7 @@ static void l_call_once(lua_State *L, struct exploration *s, int fn,
     s->run = ++t->last_run;
     lua_pushvalue(L, fn);
     for (int i = 0; i < n_args; i++) {
-        struct traced *u = object_at(L, first_arg + i, OBJECT_VALUE);
+        struct traced *u = value_object(L, first_arg + i, OBJECT_VALUE);
         if (u)
             l_push_value(L, u->ref); /* alive in this run only */
         else

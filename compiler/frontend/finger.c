@@ -64,7 +64,7 @@ static uint64_t l_finger(lua_State *L, int i, int depth)
     }
     if (type == LUA_TBOOLEAN)
         return hash_mix(h, (uint64_t)lua_toboolean(L, i));
-    struct traced *u = object_at(L, i, OBJECT_VALUE);
+    struct traced *u = value_object(L, i, OBJECT_VALUE);
     if (u)
         return hash_mix(h, ir_node(t->graph, u->ref)->hash);
     const void *p = lua_topointer(L, i);

@@ -134,9 +134,11 @@ static ir_ref narrow(struct ir_graph *g, ir_ref x, ir_ref y)
 static bool l_compare_traced(lua_State *L, int op, int i, int j)
 {
     struct ir_graph *g = trace_of(L)->graph;
-    static const char *const name[] = {"==", "<", "<="};
-    ir_ref x = l_to_number(L, i, name[op]);
-    ir_ref y = l_to_number(L, j, name[op]);
+    /* Lua asks for q >= kv by kv <= q: which of them was written is not known
+     */
+    const char *what = op == LUA_OPEQ ? "==" : "comparison";
+    ir_ref x = l_to_number(L, i, what);
+    ir_ref y = l_to_number(L, j, what);
     l_charge(L, 4 * ((long long)ir_node(g, x)->n + ir_node(g, y)->n));
     ir_ref a = narrow(g, x, y);
     ir_ref b = narrow(g, y, x);
@@ -182,9 +184,9 @@ static int l_operand(lua_State *L)
  * would be silently false. */
 static void l_check_complete(lua_State *L, int i, int other)
 {
-    struct view *v = object_at(L, i, OBJECT_TENSOR);
-    if (v &&
-        (v->n > 0 || is_traced(L, other) || lua_type(L, other) == LUA_TNUMBER))
+    struct view *v = value_object(L, i, OBJECT_TENSOR);
+    if (v && (v->n > 0 || value_is_traced(L, other) ||
+              lua_type(L, other) == LUA_TNUMBER))
         l_to_ref(L, i, "==");
 }
 
@@ -193,8 +195,8 @@ static void l_check_complete(lua_State *L, int i, int other)
 static void l_check_defined(lua_State *L, int i, int other)
 {
     struct trace *t = trace_of(L);
-    const char *name = undefined_here(t);
-    if (name && lua_isnil(L, i) && is_traced(L, other))
+    const char *name = sandbox_undefined(t);
+    if (name && lua_isnil(L, i) && value_is_traced(L, other))
         l_fail(L, "a traced number is compared with '%s', which is not defined",
                name);
 }
@@ -213,9 +215,9 @@ static int l_equal(lua_State *L)
     l_check_defined(L, 1, 2);
     l_check_defined(L, 2, 1);
     t->undefined[0] = '\0';
-    bool numbers = (is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
-                   (is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
-    bool traced = is_traced(L, 1) || is_traced(L, 2);
+    bool numbers = (value_is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
+                   (value_is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
+    bool traced = value_is_traced(L, 1) || value_is_traced(L, 2);
     bool equal = numbers && traced && !t->env
                      ? l_compare_traced(L, LUA_OPEQ, 2, 1)
                      : lua_compare(L, 2, 1, LUA_OPEQ);
@@ -228,14 +230,37 @@ static int l_key(lua_State *L)
 {
     lua_settop(L, 1);
     l_resolve(L, 1);
-    if (is_traced(L, 1)) {
+    if (value_is_traced(L, 1)) {
         struct trace *t = l_enter(L);
         t->pending_line = (int)t->graph->line;
     }
     return 1;
 }
 
-void l_push_sentinels(lua_State *L)
+/* __c(x): x, which is a condition. Lua takes every tensor for true; asking
+ * whether there is one is sensible while loading, and for tensors of numbers.
+ */
+static int l_condition(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    lua_settop(L, 1);
+    struct view *v = value_object(L, 1, OBJECT_TENSOR);
+    const struct ir_tensor *decl = v ? &t->graph->tensors[v->tensor] : NULL;
+    if (!v || !t->scope || decl->dtype != DTYPE_BOOL)
+        return 1;
+    l_enter(L);
+    if (decl->rank == 0)
+        l_fail(L,
+               "tensor '%s' is used as a condition, which takes it for true; "
+               "a bool tensor of rank 0 is read by calling it: %s()",
+               decl->name, decl->name);
+    l_fail(L,
+           "tensor '%s' is used as a condition with %d of its %d indices, "
+           "which takes it for true",
+           decl->name, v->n, decl->rank);
+}
+
+int l_push_sentinels(lua_State *L)
 {
     for (int negated = 0; negated < 2; negated++) {
         struct comparison *c = lua_newuserdatauv(L, sizeof *c, 0);
@@ -243,6 +268,8 @@ void l_push_sentinels(lua_State *L)
         luaL_setmetatable(L, eq_name);
     }
     lua_pushcfunction(L, l_key);
+    lua_pushcfunction(L, l_condition);
+    return 4;
 }
 
 /* --- metatables --------------------------------------------------- */

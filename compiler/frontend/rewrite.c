@@ -1,12 +1,42 @@
-/* In: the text of a Lua chunk. Out: the same chunk with == ~= and index keys
- * rewritten (rewrite.h says why and how). Called by state.c for every chunk.
- * A lexer that skips comments and strings is enough: the operands are found
- * by Lua's own parser, not here. */
+/* In: the text of a Lua chunk. Out: the same chunk with == ~=, index keys and
+ * conditions rewritten (rewrite.h says why and how). Called by state.c for
+ * every chunk. A lexer that skips comments and strings is enough: the operands
+ * are found by Lua's own parser, not here. */
 #include "compiler/frontend/rewrite.h"
 
 #include <string.h>
 
 #include "compiler/support/strbuf.h"
+
+/* What stands before a primary expression (a name or parentheses, with all
+ * that is indexed and called after it), and so when it is a condition. */
+enum before {
+    BEFORE_OTHER,    /* if "and", "or" or "then" follows */
+    BEFORE_OPERATOR, /* never: it is an operand */
+    BEFORE_NOT,      /* always */
+    BEFORE_WHILE,    /* if "do" follows, too */
+    BEFORE_UNTIL     /* unless an operator follows */
+};
+
+struct primary {
+    bool open;         /* being read */
+    size_t start, end; /* in the output */
+    enum before before;
+};
+
+enum token {
+    TOKEN_NAME,
+    TOKEN_KEYWORD,
+    TOKEN_STRING,
+    TOKEN_OPEN,
+    TOKEN_CLOSE,
+    TOKEN_FIELD,     /* . or : before a name */
+    TOKEN_SEPARATOR, /* , ; = and what cannot follow an operand */
+    TOKEN_OPERATOR,
+    TOKEN_END
+};
+
+enum { MAX_NESTING = 256 }; /* Lua allows 200 */
 
 struct lexer {
     const char *s;
@@ -14,6 +44,11 @@ struct lexer {
     int line;
     int reserved_line;
     struct strbuf out;
+    struct primary primary;             /* the last one */
+    struct primary around[MAX_NESTING]; /* where a bracket opened */
+    int depth;
+    enum before before; /* what the last token would be */
+    bool field;         /* the last token was . or : */
 };
 
 static bool is_name_char(char c)
@@ -124,6 +159,132 @@ static size_t literal_key_end(const struct lexer *x)
     return e < x->n && x->s[e] == ']' ? e + 1 : 0;
 }
 
+/* --- conditions --------------------------------------------------- */
+
+static bool is_word(const struct lexer *x, const char *word)
+{
+    size_t n = strlen(word);
+    return x->n - x->i >= n && memcmp(x->s + x->i, word, n) == 0 &&
+           !(x->n - x->i > n && is_name_char(x->s[x->i + n]));
+}
+
+static bool is_one_of(const struct lexer *x, const char *const *words)
+{
+    for (; *words; words++)
+        if (is_word(x, *words))
+            return true;
+    return false;
+}
+
+static enum token classify(const struct lexer *x)
+{
+    static const char *const keywords[] = {
+        "and",      "break",  "do",   "else", "elseif", "end",   "false", "for",
+        "function", "goto",   "if",   "in",   "local",  "nil",   "not",   "or",
+        "repeat",   "return", "then", "true", "until",  "while", NULL};
+    char c = peek(x, 0);
+    char d = peek(x, 1);
+    if (c >= '0' && c <= '9')
+        return TOKEN_SEPARATOR;
+    if (is_name_char(c))
+        return is_one_of(x, keywords) ? TOKEN_KEYWORD : TOKEN_NAME;
+    if (c == '"' || c == '\'' || (c == '[' && long_bracket_end(x, x->i)))
+        return TOKEN_STRING;
+    if (c == '(' || c == '[' || c == '{')
+        return TOKEN_OPEN;
+    if (c == ')' || c == ']' || c == '}')
+        return TOKEN_CLOSE;
+    if ((c == '.' || c == ':') && d != c)
+        return TOKEN_FIELD;
+    bool separates = c == ',' || c == ';' || c == ':' || (c == '=' && d != c);
+    return separates ? TOKEN_SEPARATOR : TOKEN_OPERATOR;
+}
+
+/* Is the primary before the token at the present place a condition? */
+static bool is_condition(const struct lexer *x, enum token next)
+{
+    static const char *const logic[] = {"and", "or", "then", NULL};
+    switch (x->primary.before) {
+    case BEFORE_OTHER:
+        return next == TOKEN_KEYWORD && is_one_of(x, logic);
+    case BEFORE_WHILE:
+        return next == TOKEN_KEYWORD &&
+               (is_one_of(x, logic) || is_word(x, "do"));
+    case BEFORE_UNTIL:
+        return next != TOKEN_OPERATOR;
+    case BEFORE_NOT:
+        return true;
+    case BEFORE_OPERATOR:
+        break;
+    }
+    return false;
+}
+
+/* Puts __c( ) around the last primary. */
+static void wrap_primary(struct lexer *x)
+{
+    static const char opening[] = "__c(";
+    enum { N = sizeof opening - 1 };
+    size_t len = x->out.len;
+    strbuf_add(&x->out, "__c()");
+    if (x->out.failed)
+        return;
+    char *text = x->out.text;
+    const struct primary *p = &x->primary;
+    memmove(text + p->end + N + 1, text + p->end, len - p->end);
+    text[p->end + N] = ')';
+    memmove(text + p->start + N, text + p->start, p->end - p->start);
+    memcpy(text + p->start, opening, N);
+}
+
+static enum before before_of(const struct lexer *x, enum token token)
+{
+    if (token == TOKEN_OPERATOR)
+        return BEFORE_OPERATOR;
+    if (token != TOKEN_KEYWORD)
+        return BEFORE_OTHER;
+    return is_word(x, "not")     ? BEFORE_NOT
+           : is_word(x, "while") ? BEFORE_WHILE
+           : is_word(x, "until") ? BEFORE_UNTIL
+                                 : BEFORE_OTHER;
+}
+
+static void leave_bracket(struct lexer *x)
+{
+    x->depth--;
+    if (x->depth >= 0 && x->depth < MAX_NESTING)
+        x->primary = x->around[x->depth];
+}
+
+/* A token is about to be copied: ends the primary, goes on with it, or starts
+ * one. */
+static void before_token(struct lexer *x, enum token token)
+{
+    struct primary *p = &x->primary;
+    bool suffix = token == TOKEN_FIELD || token == TOKEN_OPEN ||
+                  token == TOKEN_STRING || (token == TOKEN_NAME && x->field);
+    if (p->open && !suffix) {
+        if (is_condition(x, token))
+            wrap_primary(x);
+        p->open = false;
+    }
+    bool starts = token == TOKEN_NAME || peek(x, 0) == '(';
+    if (!p->open && starts)
+        *p = (struct primary){true, x->out.len, 0, x->before};
+    if (token == TOKEN_OPEN) {
+        if (x->depth < MAX_NESTING)
+            x->around[x->depth] = *p;
+        x->depth++;
+        p->open = false;
+    } else if (token == TOKEN_CLOSE) {
+        leave_bracket(x);
+    }
+    x->before = before_of(x, token);
+    x->field = token == TOKEN_FIELD;
+}
+
+/* --- copying ------------------------------------------------------ */
+
 static void copy_to(struct lexer *x, size_t end)
 {
     for (size_t k = x->i; k < end; k++)
@@ -147,7 +308,7 @@ static void copy_name(struct lexer *x)
     const char *name = x->s + x->i;
     bool reserved =
         (len == 4 && (!memcmp(name, "__eq", 4) || !memcmp(name, "__ne", 4))) ||
-        (len == 3 && !memcmp(name, "__k", 3));
+        (len == 3 && (!memcmp(name, "__k", 3) || !memcmp(name, "__c", 3)));
     if (reserved && !x->reserved_line)
         x->reserved_line = x->line;
     copy_to(x, e);
@@ -175,7 +336,7 @@ static size_t verbatim_end(const struct lexer *x)
     return c == '[' ? long_bracket_end(x, x->i) : 0;
 }
 
-static void next_token(struct lexer *x)
+static void copy_token(struct lexer *x)
 {
     char c = peek(x, 0);
     char d = peek(x, 1);
@@ -188,6 +349,8 @@ static void next_token(struct lexer *x)
         replace(x, 2, "> __ne |");
     else if ((c == '<' || c == '>') && (d == '=' || d == c))
         copy_to(x, x->i + 2);
+    else if ((c == ':' || c == '.') && d == c)
+        copy_to(x, x->i + 2);
     else if (c == '[')
         copy_open_bracket(x);
     else if (c == ']')
@@ -198,6 +361,23 @@ static void next_token(struct lexer *x)
         copy_to(x, x->i + 1);
 }
 
+static void next_token(struct lexer *x)
+{
+    size_t blank = blank_end(x, x->i);
+    if (blank > x->i) {
+        copy_to(x, blank);
+        return;
+    }
+    int depth = x->depth;
+    before_token(x, classify(x));
+    size_t from = x->i;
+    copy_token(x);
+    /* "[1]" is copied in one piece */
+    if (x->depth > depth && x->i > from + 1 && x->s[x->i - 1] == ']')
+        leave_bracket(x);
+    x->primary.end = x->out.len;
+}
+
 struct rewritten rewrite_source(struct arena *a, const char *text, size_t size)
 {
     struct lexer x = {.s = text, .n = size, .line = 1};
@@ -205,6 +385,7 @@ struct rewritten rewrite_source(struct arena *a, const char *text, size_t size)
     strbuf_add(&x.out, REWRITE_HEAD);
     while (x.i < x.n)
         next_token(&x);
+    before_token(&x, TOKEN_END);
     struct rewritten r = {NULL, x.out.len, x.reserved_line};
     if (!x.out.failed)
         r.text = x.out.text;

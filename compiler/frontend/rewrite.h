@@ -1,9 +1,12 @@
 /* Token rewriting: a == b becomes a > __eq | b, a ~= b becomes a > __ne | b,
- * and t[e] becomes t[__k(e)]. Lua asks no metamethod for == between a table
- * or userdata and a number, and gives nil for t[userdata]; after the
- * rewriting both can be seen. '>' has the level and associativity of '==',
- * and '|' is the lowest operator above it, so Lua's own parser still finds
- * the same operands. Lines stay where they are. */
+ * t[e] becomes t[__k(e)], and x in a condition (if x then, x and y, x or y,
+ * not x, while x do, until x) becomes __c(x), where x is a name or parentheses
+ * and what is indexed and called after it. Lua asks no metamethod for ==
+ * between a table or userdata and a number, gives nil for t[userdata], and
+ * takes every userdata for true; after the rewriting all three can be seen. '>'
+ * has the level and associativity of '==', and '|' is the lowest operator above
+ * it, so Lua's own parser still finds the same operands. Lines stay where they
+ * are. */
 #ifndef FACC_REWRITE_H
 #define FACC_REWRITE_H
 
@@ -12,13 +15,14 @@
 
 #include "compiler/support/arena.h"
 
-/* The chunk takes the two comparison sentinels and the key function. */
-#define REWRITE_HEAD "local __eq,__ne,__k=...;"
+/* The chunk takes the two comparison sentinels, the key function and the
+ * condition function. */
+#define REWRITE_HEAD "local __eq,__ne,__k,__c=...;"
 
 struct rewritten {
     char *text; /* arena; NULL: memory is out */
     size_t size;
-    int reserved_line; /* nonzero: the line that uses __eq, __ne or __k */
+    int reserved_line; /* nonzero: the line that uses one of these names */
 };
 
 /* text must be syntactically valid Lua (compile it as it is first, so that

@@ -66,7 +66,7 @@ static int l_mods_index(lua_State *L)
     l_enter(L);
     l_fail(L, "facc.mods has no '%s'",
            lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
-                                         : kind_name(L, 2));
+                                         : value_kind_name(L, 2));
 }
 
 /* The standard mods and composed functions, from the embedded mods.lua: the
@@ -109,23 +109,44 @@ static int l_facc_index(lua_State *L)
 {
     l_enter(L);
     if (lua_type(L, 2) != LUA_TSTRING)
-        l_fail(L, "facc has no field of type %s", kind_name(L, 2));
+        l_fail(L, "facc has no field of type %s", value_kind_name(L, 2));
     const char *name = lua_tostring(L, 2);
     if (!l_push_made_field(L, name))
         l_fail(L, "facc has no field '%s'", name);
     return 1;
 }
 
-/* __index of math: functions that only facc has. */
+/* __index of math, string and table: under math functions that only facc has,
+ * else an error: nil would make `q == math.foo` silently false. */
+static _Noreturn void l_no_field(lua_State *L, const char *library)
+{
+    if (lua_type(L, 2) != LUA_TSTRING)
+        l_fail(L, "%s has no field of type %s", library, value_kind_name(L, 2));
+    l_fail(L, "%s has no '%s'", library, lua_tostring(L, 2));
+}
+
 static int l_math_index(lua_State *L)
 {
-    if (lua_type(L, 2) == LUA_TSTRING &&
-        strcmp(lua_tostring(L, 2), "random") != 0) {
+    l_enter(L);
+    if (lua_type(L, 2) == LUA_TSTRING) {
         l_push_standard(L, "functions");
         lua_getfield(L, -1, lua_tostring(L, 2));
-        return 1;
     }
-    return 0;
+    if (lua_isnil(L, -1) || lua_type(L, 2) != LUA_TSTRING)
+        l_no_field(L, LUA_MATHLIBNAME);
+    return 1;
+}
+
+static int l_string_index(lua_State *L)
+{
+    l_enter(L);
+    l_no_field(L, LUA_STRLIBNAME);
+}
+
+static int l_table_index(lua_State *L)
+{
+    l_enter(L);
+    l_no_field(L, LUA_TABLIBNAME);
 }
 
 static int l_require(lua_State *L)
@@ -151,11 +172,11 @@ static int l_undefined_global(lua_State *L)
     if (lua_type(L, 2) != LUA_TSTRING)
         return 0;
     snprintf(t->undefined, sizeof t->undefined, "%s", lua_tostring(L, 2));
-    t->undefined_line = trace_line(L);
+    t->undefined_line = state_line(L);
     return 0;
 }
 
-const char *undefined_here(const struct trace *t)
+const char *sandbox_undefined(const struct trace *t)
 {
     bool here = *t->undefined && t->undefined_line == (int)t->graph->line;
     return here ? t->undefined : NULL;
@@ -165,7 +186,9 @@ void l_open_sandbox(lua_State *L)
 {
     l_open_library(L, LUA_GNAME, luaopen_base, keep_base);
     l_open_library(L, LUA_TABLIBNAME, luaopen_table, keep_table);
+    l_set_index(L, lua_gettop(L), l_table_index);
     l_open_library(L, LUA_STRLIBNAME, luaopen_string, keep_string);
+    l_set_index(L, lua_gettop(L), l_string_index);
     l_open_library(L, LUA_MATHLIBNAME, luaopen_math, keep_math);
     l_set_index(L, lua_gettop(L), l_math_index);
     lua_settop(L, 0);

@@ -25,7 +25,7 @@ static bool l_plain_condition(lua_State *L)
     lua_call(L, 0, 1);
     if (!lua_isboolean(L, -1))
         l_fail(L, "the function must return true or false, got %s",
-               kind_name(L, -1));
+               value_kind_name(L, -1));
     return lua_toboolean(L, -1);
 }
 
@@ -40,7 +40,7 @@ static int l_where(lua_State *L)
     if (!inner && !lua_isboolean(L, 1))
         l_fail(L,
                "where: the condition must be a function or a boolean, got %s",
-               kind_name(L, 1));
+               value_kind_name(L, 1));
     l_resolve(L, 2);
     l_resolve(L, 3);
     if (lua_isboolean(L, 2) != lua_isboolean(L, 3) && !lua_isnil(L, 3))
@@ -71,17 +71,17 @@ static lua_Integer l_count(lua_State *L, enum reduction what)
 {
     const char *name = reduction_name[what];
     l_resolve(L, 1);
-    if (is_traced(L, 1))
+    if (value_is_traced(L, 1))
         l_fail(L,
                "facc.%s: the count must be a plain integer, got a traced "
                "number",
                name);
     if (!lua_isinteger(L, 1) || lua_tointeger(L, 1) < 0)
         l_fail(L, "facc.%s: the count must be an integer from 0, got %s", name,
-               kind_name(L, 1));
+               value_kind_name(L, 1));
     if (lua_type(L, 2) != LUA_TFUNCTION)
         l_fail(L, "facc.%s: expected a function, got %s", name,
-               kind_name(L, 2));
+               value_kind_name(L, 2));
     return lua_tointeger(L, 1);
 }
 
@@ -92,7 +92,7 @@ static void l_combine(lua_State *L, enum reduction what)
         l_extremum(L, what == REDUCE_MAX);
         return;
     }
-    if (!is_traced(L, -1) && !is_traced(L, -2)) {
+    if (!value_is_traced(L, -1) && !value_is_traced(L, -2)) {
         lua_arith(L, LUA_OPADD);
         return;
     }
@@ -115,7 +115,7 @@ static void l_term(lua_State *L, lua_Integer k, const char *name)
         l_resolve(L, -1);
         if (lua_type(L, -1) != LUA_TNUMBER)
             l_fail(L, "facc.%s: the function must return a number, got %s",
-                   name, kind_name(L, -1));
+                   name, value_kind_name(L, -1));
         return;
     }
     lua_pushinteger(L, k);
@@ -167,7 +167,7 @@ static int l_any_all_plain(lua_State *L, lua_Integer n, bool any)
         lua_call(L, 1, 1);
         if (!lua_isboolean(L, -1))
             l_fail(L, "the function must return true or false, got %s",
-                   kind_name(L, -1));
+                   value_kind_name(L, -1));
         result = lua_toboolean(L, -1);
         lua_pop(L, 1);
     }
@@ -194,7 +194,7 @@ static int l_any_all(lua_State *L)
         term[k] = l_explore(L, 2, 3, 1, RESULT_BOOL).value;
         lua_settop(L, 2);
     }
-    t->graph->line = (uint32_t)trace_line(L);
+    t->graph->line = (uint32_t)state_line(L);
     ir_ref r = any ? ir_or(t->graph, (size_t)n, term)
                    : ir_and(t->graph, (size_t)n, term);
     lua_pushboolean(L, l_fork(L, r));

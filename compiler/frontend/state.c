@@ -60,7 +60,7 @@ static void note_memory_line(struct trace *t)
 {
     t->over_memory = true;
     if (t->L)
-        t->over_line = trace_line(t->L);
+        t->over_line = state_line(t->L);
 }
 
 /* Making memory is work, wherever Lua does it. Nothing can fail here; the next
@@ -73,7 +73,7 @@ static void count_memory(struct trace *t, size_t bytes)
         lua_sethook(t->L, hook_instructions, LUA_MASKCOUNT, 1);
 }
 
-long long trace_memory(lua_State *L)
+long long state_memory(lua_State *L)
 {
     return (long long)trace_of(L)->lua_bytes;
 }
@@ -111,7 +111,7 @@ static bool is_user_frame(const struct trace *t, const lua_Debug *ar)
 
 enum { MAX_LEVELS = 256 }; /* looked at: finding level n takes n steps */
 
-int trace_line(lua_State *L)
+int state_line(lua_State *L)
 {
     struct trace *t = trace_of(L);
     lua_Debug ar;
@@ -132,7 +132,7 @@ void l_fail(lua_State *L, const char *fmt, ...)
     struct trace *t = trace_of(L);
     va_list ap;
     va_start(ap, fmt);
-    diag_setv(t->diag, DIAG_SCRIPT, t->stage, t->name, trace_line(L), fmt, ap);
+    diag_setv(t->diag, DIAG_SCRIPT, t->stage, t->name, state_line(L), fmt, ap);
     va_end(ap);
     l_fail_recorded(L);
 }
@@ -178,7 +178,7 @@ struct trace *l_enter(lua_State *L)
                "use facc.tensor for data, or facc.where",
                line);
     }
-    t->graph->line = (uint32_t)trace_line(L);
+    t->graph->line = (uint32_t)state_line(L);
     /* what declarations and expressions take is not in Lua's memory */
     const size_t most = (size_t)512 << 20;
     if (arena_used(t->graph->arena) > most)
@@ -282,6 +282,17 @@ static const char *add_argument(lua_State *L, struct text *x, const char *text)
     return text + n;
 }
 
+/* More than Lua's own message says. */
+static const char *advice_on(const char *text)
+{
+    bool bound =
+        strncmp(text, "bad 'for' ", 10) == 0 &&
+        (strstr(text, "got " TRACED_NAME) || strstr(text, "got " TENSOR_NAME));
+    return bound ? "; use facc.sum(n, f) with a constant n, and a comparison "
+                   "inside of f"
+                 : "";
+}
+
 /* Turns Lua's error into the diag; runs where the error happened. */
 static int l_message(lua_State *L)
 {
@@ -290,7 +301,7 @@ static int l_message(lua_State *L)
         return 1;
     char buffer[sizeof t->diag->message];
     struct text x = {buffer, sizeof buffer};
-    int line = trace_line(L);
+    int line = state_line(L);
     buffer[0] = '\0';
     if (lua_type(L, 1) == LUA_TSTRING) {
         lua_Debug frame;
@@ -301,13 +312,13 @@ static int l_message(lua_State *L)
         else if (frame.currentline > 0)
             text = whole; /* inside the standard mods: keep the place */
         text = add_argument(L, &x, text);
-        text_add(&x, "%s", text);
+        text_add(&x, "%s%s", text, advice_on(text));
     } else if (lua_isinteger(L, 1)) { /* in place of its text: no memory */
         text_add(&x, "%lld", (long long)lua_tointeger(L, 1));
     } else if (lua_type(L, 1) == LUA_TNUMBER) {
         text_add(&x, "%.14g", (double)lua_tonumber(L, 1));
     } else {
-        text_add(&x, "the error object is %s", kind_name(L, 1));
+        text_add(&x, "the error object is %s", value_kind_name(L, 1));
     }
     add_traceback(L, &x);
     diag_set(t->diag, DIAG_SCRIPT, t->stage, t->name, line, "%s", buffer);
@@ -395,7 +406,7 @@ void l_load_chunk(lua_State *L, const char *text, size_t size,
         l_fail_recorded(L);
     if (r.reserved_line)
         l_fail_at(L, r.reserved_line,
-                  "the names __eq, __ne and __k are reserved");
+                  "the names __eq, __ne, __k and __c are reserved");
     l_compile(L, r.text, r.size, chunk);
 }
 
@@ -410,8 +421,7 @@ bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk)
 
 void l_run_chunk(lua_State *L)
 {
-    l_push_sentinels(L);
-    lua_call(L, 3, 1);
+    lua_call(L, l_push_sentinels(L), 1);
 }
 
 struct attention *l_run_file(lua_State *L, const char *text, size_t size)
@@ -420,11 +430,11 @@ struct attention *l_run_file(lua_State *L, const char *text, size_t size)
     l_load_chunk(L, text, size, t->chunk);
     l_run_chunk(L);
     l_enter(L);
-    struct attention *a = object_at(L, -1, OBJECT_ATTENTION);
+    struct attention *a = value_object(L, -1, OBJECT_ATTENTION);
     if (!a)
         l_fail_at(L, t->n_lines - 1,
                   "the file must return facc.attention{...}, but it returns %s",
-                  lua_isnil(L, -1) ? "nothing" : kind_name(L, -1));
+                  lua_isnil(L, -1) ? "nothing" : value_kind_name(L, -1));
     return a;
 }
 

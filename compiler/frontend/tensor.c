@@ -102,7 +102,7 @@ static int l_deliver(lua_State *L, const struct view *v)
 static int l_index(lua_State *L)
 {
     struct trace *t = trace_of(L);
-    if (is_traced(L, 2)) /* the key that was noted has met a tensor */
+    if (value_is_traced(L, 2)) /* the key that was noted has met a tensor */
         t->pending_line = 0;
     l_enter(L);
     struct view v = *(struct view *)lua_touserdata(L, 1);
@@ -124,9 +124,10 @@ static int l_call_tensor(lua_State *L)
 static int l_rank(lua_State *L)
 {
     struct trace *t = l_enter(L);
-    struct view *v = object_at(L, 1, OBJECT_TENSOR);
+    struct view *v = value_object(L, 1, OBJECT_TENSOR);
     if (!v)
-        l_fail(L, "facc.rank: expected a tensor, got %s", kind_name(L, 1));
+        l_fail(L, "facc.rank: expected a tensor, got %s",
+               value_kind_name(L, 1));
     lua_pushinteger(L, t->graph->tensors[v->tensor].rank - v->n);
     return 1;
 }
@@ -154,7 +155,7 @@ static const char *l_declared_name(lua_State *L, const char *what)
         l_fail(L, "%s is called inside of a mod; declare it before", what);
     if (lua_type(L, 1) != LUA_TSTRING)
         l_fail(L, "%s: the name must be a string, got %s", what,
-               kind_name(L, 1));
+               value_kind_name(L, 1));
     const char *name = lua_tostring(L, 1);
     l_charge(L, 2 * (t->graph->n_tensors + t->graph->n_params));
     if (!is_identifier(name) || strlen(name) > LONGEST)
@@ -173,8 +174,8 @@ static enum dtype l_declared_type(lua_State *L, const char *what,
                                   const char *name, bool param)
 {
     enum dtype type;
-    const char *text =
-        lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : kind_name(L, 2);
+    const char *text = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
+                                                     : value_kind_name(L, 2);
     bool known = lua_type(L, 2) == LUA_TSTRING && dtype_parse(text, &type) &&
                  type != DTYPE_F64;
     if (param && known)
@@ -220,7 +221,7 @@ static int l_tensor(lua_State *L)
         l_fail(L,
                "facc.tensor '%s': the dimensions must be a table such as "
                "{ \"H\", 4 }, got %s",
-               decl.name, kind_name(L, 3));
+               decl.name, value_kind_name(L, 3));
     lua_Unsigned rank = lua_rawlen(L, 3);
     if (rank > IR_MAX_RANK)
         l_fail(L, "facc.tensor '%s': at most %d dimensions", decl.name,
@@ -275,7 +276,7 @@ static int l_size_index(lua_State *L)
     l_enter(L);
     l_fail(L, "facc.size has B, H, Hkv, q and kv, not '%s'",
            lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
-                                         : kind_name(L, 2));
+                                         : value_kind_name(L, 2));
 }
 
 /* facc.len.q(b), facc.len.kv(b) */

@@ -163,18 +163,18 @@ void l_run_chunk(lua_State *L);
 void l_open_sandbox(lua_State *L);
 void l_open_counted(lua_State *L); /* counted.c */
 /* Bytes that Lua holds. */
-long long trace_memory(lua_State *L);
+long long state_memory(lua_State *L);
 /* Pushes what facc has but is not made in C: the standard mods, composed
  * functions. False, and nothing pushed: it has no such field. */
 bool l_push_made_field(lua_State *L, const char *name);
 /* The name of the undefined global that the present line has read, or NULL. */
-const char *undefined_here(const struct trace *t);
+const char *sandbox_undefined(const struct trace *t);
 /* Runs the user's file; leaves the attention object. */
 struct attention *l_run_file(lua_State *L, const char *text, size_t size);
 
 /* --- errors ------------------------------------------------------- */
 /* Line of the nearest frame of the user's file. */
-int trace_line(lua_State *L);
+int state_line(lua_State *L);
 /* Records the error (the first one wins) and jumps to state_call. */
 _Noreturn void l_fail(lua_State *L, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -192,9 +192,10 @@ void l_charge(lua_State *L, long long work);
 struct trace *l_enter(lua_State *L);
 
 /* --- value.c ------------------------------------------------------ */
-void *object_at(lua_State *L, int i, enum object_kind kind); /* or NULL */
-bool is_traced(lua_State *L, int i);
-const char *kind_name(lua_State *L, int i); /* "traced number", "nil", … */
+void *value_object(lua_State *L, int i, enum object_kind kind); /* or NULL */
+bool value_is_traced(lua_State *L, int i);
+const char *value_kind_name(lua_State *L,
+                            int i); /* "traced number", "nil", … */
 /* Pushes a traced number; fails when the graph has. */
 void l_push_value(lua_State *L, ir_ref r);
 /* The same for the result of a computation: the lint watches it. */
@@ -211,8 +212,8 @@ void l_open_values(lua_State *L);
 /* Puts arithmetic and order into the metatable on top. */
 void l_set_operators(lua_State *L);
 void l_open_sentinels(lua_State *L);
-/* Pushes __eq, __ne, __k. */
-void l_push_sentinels(lua_State *L);
+/* Pushes __eq, __ne, __k, __c. Returns how many. */
+int l_push_sentinels(lua_State *L);
 
 /* --- explore.c ---------------------------------------------------- */
 bool l_fork(lua_State *L, ir_ref cond);

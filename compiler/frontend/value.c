@@ -3,7 +3,7 @@
  * operators.c. Called by the other l_ files and the Lua VM. */
 #include "compiler/frontend/trace.h"
 
-void *object_at(lua_State *L, int i, enum object_kind kind)
+void *value_object(lua_State *L, int i, enum object_kind kind)
 {
     if (lua_type(L, i) != LUA_TUSERDATA)
         return NULL;
@@ -11,18 +11,18 @@ void *object_at(lua_State *L, int i, enum object_kind kind)
     return *p == kind ? p : NULL;
 }
 
-bool is_traced(lua_State *L, int i)
+bool value_is_traced(lua_State *L, int i)
 {
-    return object_at(L, i, OBJECT_VALUE) != NULL;
+    return value_object(L, i, OBJECT_VALUE) != NULL;
 }
 
-const char *kind_name(lua_State *L, int i)
+const char *value_kind_name(lua_State *L, int i)
 {
-    if (is_traced(L, i))
+    if (value_is_traced(L, i))
         return "a traced number";
-    if (object_at(L, i, OBJECT_TENSOR))
+    if (value_object(L, i, OBJECT_TENSOR))
         return "a tensor";
-    if (object_at(L, i, OBJECT_ATTENTION))
+    if (value_object(L, i, OBJECT_ATTENTION))
         return "the result of facc.attention";
     switch (lua_type(L, i)) {
     case LUA_TNONE:
@@ -123,7 +123,7 @@ static ir_ref l_traced_ref(lua_State *L, const struct traced *u,
 
 void l_resolve(lua_State *L, int i)
 {
-    struct view *v = object_at(L, i, OBJECT_TENSOR);
+    struct view *v = value_object(L, i, OBJECT_TENSOR);
     if (!v || v->n < trace_of(L)->graph->tensors[v->tensor].rank)
         return;
     i = lua_absindex(L, i);
@@ -141,10 +141,10 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what)
                                    : ir_const_f(g, lua_tonumber(L, i));
     if (lua_type(L, i) == LUA_TBOOLEAN)
         return ir_const_b(g, lua_toboolean(L, i));
-    struct traced *u = object_at(L, i, OBJECT_VALUE);
+    struct traced *u = value_object(L, i, OBJECT_VALUE);
     if (u)
         return l_traced_ref(L, u, what);
-    struct view *v = object_at(L, i, OBJECT_TENSOR);
+    struct view *v = value_object(L, i, OBJECT_TENSOR);
     if (v)
         l_fail(L, "%s: tensor '%s' is used with %d of its %d indices", what,
                g->tensors[v->tensor].name, v->n, g->tensors[v->tensor].rank);
@@ -153,10 +153,10 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what)
                "%s: strings are not converted to numbers in a mod (got "
                "\"%s\")",
                what, lua_tostring(L, i));
-    const char *name = undefined_here(t);
+    const char *name = sandbox_undefined(t);
     if (lua_isnil(L, i) && name)
         l_fail(L, "%s: expected a number, but '%s' is not defined", what, name);
-    l_fail(L, "%s: expected a number, got %s%s", what, kind_name(L, i),
+    l_fail(L, "%s: expected a number, got %s%s", what, value_kind_name(L, i),
            lua_isnil(L, i) ? " (is a name misspelt?)" : "");
 }
 
@@ -183,8 +183,8 @@ static int l_refuse(lua_State *L)
 static int l_type(lua_State *L)
 {
     luaL_checkany(L, 1);
-    lua_pushstring(L, is_traced(L, 1) ? "number"
-                      : object_at(L, 1, OBJECT_TENSOR) != 0
+    lua_pushstring(L, value_is_traced(L, 1) ? "number"
+                      : value_object(L, 1, OBJECT_TENSOR) != 0
                           ? "tensor"
                           : luaL_typename(L, 1));
     return 1;
@@ -192,7 +192,7 @@ static int l_type(lua_State *L)
 
 static int l_math_type(lua_State *L)
 {
-    struct traced *u = object_at(L, 1, OBJECT_VALUE);
+    struct traced *u = value_object(L, 1, OBJECT_VALUE);
     luaL_checkany(L, 1);
     if (u)
         lua_pushstring(L, ir_node(trace_of(L)->graph, u->ref)->type == IR_INT
@@ -208,7 +208,7 @@ static int l_math_type(lua_State *L)
 /* tonumber, math.tointeger: a traced number stays what it is. */
 static int l_convert(lua_State *L)
 {
-    struct traced *u = object_at(L, 1, OBJECT_VALUE);
+    struct traced *u = value_object(L, 1, OBJECT_VALUE);
     if (u && lua_toboolean(L, lua_upvalueindex(2)) &&
         ir_node(trace_of(L)->graph, u->ref)->type != IR_INT)
         l_fail(L, "math.tointeger of a traced float; use // or math.floor");
@@ -223,6 +223,39 @@ static int l_convert(lua_State *L)
     return 1;
 }
 
+/* What math has of numbers alone, and what to write instead. */
+static const struct {
+    const char *name, *instead;
+} plain_only[] = {
+    {"acos", ""},
+    {"asin", ""},
+    {"atan", ""},
+    {"deg", "; multiply by 180 / math.pi"},
+    {"fmod", "; use %, which rounds down, or x - y * facc.floor(x / y)"},
+    {"modf", "; use // 1, % 1 or facc.floor"},
+    {"rad", "; multiply by math.pi / 180"},
+    {"ult", "; use <"}};
+enum { N_PLAIN_ONLY = sizeof plain_only / sizeof *plain_only };
+
+/* Upvalues: Lua's function, its place in the table. */
+static int l_plain_only(lua_State *L)
+{
+    int n = lua_gettop(L);
+    for (int i = 1; i <= n; i++) {
+        l_resolve(L, i);
+        if (value_is_traced(L, i)) {
+            lua_Integer k = lua_tointeger(L, lua_upvalueindex(2));
+            l_enter(L);
+            l_fail(L, "math.%s is not there for traced values%s",
+                   plain_only[k].name, plain_only[k].instead);
+        }
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, n, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
 static int l_ipairs(lua_State *L)
 {
     if (lua_type(L, 1) == LUA_TUSERDATA) {
@@ -230,7 +263,7 @@ static int l_ipairs(lua_State *L)
         l_fail(L,
                "ipairs over %s: its length is not known while tracing; use "
                "facc.sum/any/all/max/min",
-               kind_name(L, 1));
+               value_kind_name(L, 1));
     }
     lua_settop(L, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
@@ -295,5 +328,11 @@ void l_open_values(lua_State *L)
     lua_pushcfunction(L, l_math_type);
     lua_setfield(L, -2, "type");
     l_wrap(L, "tointeger", l_convert, true);
+    for (int k = 0; k < N_PLAIN_ONLY; k++) {
+        lua_getfield(L, -1, plain_only[k].name);
+        lua_pushinteger(L, k);
+        lua_pushcclosure(L, l_plain_only, 2);
+        lua_setfield(L, -2, plain_only[k].name);
+    }
     lua_pop(L, 2);
 }

@@ -104,7 +104,11 @@ static const struct trap traps[] = {
      "ipairs over a tensor: its length is not known while tracing; use "
      "facc.sum/any/all/max/min"},
     {"score = function(s, b, h) for i = 0, h do s = s + 1 end return s end",
-     "bad 'for' limit (number expected, got traced number)"},
+     "bad 'for' limit (number expected, got traced number); use facc.sum(n, f) "
+     "with a constant n, and a comparison inside of f"},
+    {"score = function(s, b, h) for i = h, 9 do s = s + 1 end return s end",
+     "bad 'for' initial value (number expected, got traced number); use "
+     "facc.sum(n, f) with a constant n, and a comparison inside of f"},
     {"score = function(s) return s + '10' end",
      "+: strings are not converted to numbers in a mod (got \"10\")"},
     {"score = function(s, b, h) return '10' * h + s end",
@@ -131,14 +135,14 @@ static const struct trap traps[] = {
      "end end",
      "facc.attention is called inside of a mod"},
     {"mask = function(b, h, q, kv) return q >= windw end",
-     "<=: expected a number, but 'windw' is not defined"},
+     "comparison: expected a number, but 'windw' is not defined"},
     {"mask = function(b, h, q, kv) return windw ~= q end",
      "a traced number is compared with 'windw', which is not defined"},
     {"mask = function(b, h, q, kv) local w = windw or 4\n"
      "return q ~= nil and q - kv < w end",
      NULL},
     {"mask = function(b, h, q, kv) return q >= nil end",
-     "<=: expected a number, got nil (is a name misspelt?)"},
+     "comparison: expected a number, got nil (is a name misspelt?)"},
     {"mask = function(b, h, q, kv) return type(q) == 'number' and "
      "math.type(q) == 'integer' and tonumber(q) >= math.tointeger(kv) end",
      NULL},
@@ -201,6 +205,11 @@ static const struct trap traps[] = {
      "==: tensor 't2' is used with 1 of its 2 indices"},
     {"mask = function(b, h, q, kv) return bb[q] == true and bb[kv] ~= nil end",
      NULL},
+    {"local b0 = facc.tensor('b0', 'bool', {})\nlocal on = b0 and 1 or 2 "
+     "mask = function(b, h, q, kv) return b0 ~= nil and (q >= kv) == b0 end",
+     NULL},
+    {"score = function(s, b, h, q) return tb and t2 and s + tb[q] or s end",
+     NULL},
     /* arithmetic */
     {"score = function(s) return s & 1 end", "'&' needs integers, got a float"},
     {"score = function(s, b, h, q) return s + (q & 3.0) end", NULL},
@@ -210,6 +219,13 @@ static const struct trap traps[] = {
      "integer '//' by zero"},
     {"score = function(s, b, h, q) return s + q % 0 end",
      "integer '%' by zero"},
+    {"mask = function(b, h, q, kv) return q * kv * q > 7 end",
+     "integer arithmetic leaves 64 bits (positions and sizes count as up to "
+     "2^31 - 1, i64 values as within 2^60); bound an operand by facc.clamp, or "
+     "make it a float by facc.float"},
+    {"mask = function(b, h, q, kv) return facc.clamp(q, 0, 4095) * kv * "
+     "math.min(q, 4095) > 7 and facc.float(q) * kv * q > 7 end",
+     NULL},
     {"score = function(s, b, h, q) return s + q // 0.0 end", NULL},
     {"score = function(s, b, h, q) return s + (q // 3.0) + (q % 2.5) + (q // "
      "3) end",
@@ -218,7 +234,24 @@ static const struct trap traps[] = {
      "end",
      NULL},
     {"score = function(s) return math.fmod(s, 2) end",
-     "bad argument #1 to 'fmod' (number expected, got traced number)"},
+     "math.fmod is not there for traced values; use %, which rounds down, or "
+     "x - y * facc.floor(x / y)"},
+    {"score = function(s) return math.fmod(1, s) end",
+     "math.fmod is not there for traced values; use %, which rounds down, or "
+     "x - y * facc.floor(x / y)"},
+    {"score = function(s) return (math.modf(s)) end",
+     "math.modf is not there for traced values; use // 1, % 1 or facc.floor"},
+    {"score = function(s, b, h, q) return s + (math.ult(q, h) and 1 or 0) end",
+     "math.ult is not there for traced values; use <"},
+    {"score = function(s) return math.rad(s) end",
+     "math.rad is not there for traced values; multiply by math.pi / 180"},
+    {"score = function(s) return math.deg(t0) end",
+     "math.deg is not there for traced values; multiply by 180 / math.pi"},
+    {"score = function(s) return math.atan(s, 1) end",
+     "math.atan is not there for traced values"},
+    {"score = function(s) return s + math.fmod(5, 3) + math.rad(180) + "
+     "math.atan(1, 2) end",
+     NULL},
     {"score = function(s) return facc.tanhh(s) end",
      "facc has no field 'tanhh'"},
     {"score = function(s) return facc.exp() end",
@@ -266,9 +299,18 @@ static const struct trap traps[] = {
     {"mask = function(b, h, q, kv) return rawequal(q, kv) end",
      "attempt to call a nil value (global 'rawequal')"},
     {"mask = function() return math.random() < 0.5 end",
-     "attempt to call a nil value (field 'random')"},
-    {"mask = function() return ('x'):find('x') end",
-     "attempt to call a nil value (method 'find')"},
+     "math has no 'random'"},
+    {"mask = function(b, h, q, kv) return math.foo == q end",
+     "math has no 'foo'"},
+    {"mask = 'q == math.foo'", "math has no 'foo'"},
+    {"mask = function(b, h, q, kv) return table.n ~= q end",
+     "table has no 'n'"},
+    {"mask = function(b, h, q, kv) return math[1] ~= q end",
+     "math has no field of type a number"},
+    {"mask = function(b, h, q, kv) return math.pi * 100 > q and "
+     "math.sigmoid(q) > 0.5 end",
+     NULL},
+    {"mask = function() return ('x'):find('x') end", "string has no 'find'"},
     {"mask = function() return os.time() == io.stdout end",
      "attempt to index a nil value (global 'os')"},
     {"mask = function(b, h, q, kv) local s = ('x'):rep(3, '-') return #s == 5 "
@@ -410,7 +452,7 @@ static const struct file files[] = {
      "attempt to index a nil value (global 'facc')\n"
      "stack traceback:\n\tt.lua:1: in main chunk"},
     {"local __eq = 1\nreturn __eq", 1,
-     "the names __eq, __ne and __k are reserved"},
+     "the names __eq, __ne, __k and __c are reserved"},
     {"local facc = require 'facc'\nreturn facc.attention {\n  mask = 1 }", 2,
      "facc.attention: unknown key 'mask'; known are score_mod and mask_mod"},
     {"local facc = require 'facc'\nreturn facc.attention { 1 }", 2,
@@ -447,9 +489,27 @@ static const struct file files[] = {
     {"local facc = require 'facc'\nlocal flag = facc.tensor('flag', 'bool', "
      "{})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\nif flag "
      "then return q >= kv end return true end }",
-     2,
-     "tensor 'flag' is never read; a bool tensor of rank 0 is read by calling "
-     "it: if flag() then"},
+     4,
+     "tensor 'flag' is used as a condition, which takes it for true; a bool "
+     "tensor of rank 0 is read by calling it: flag()"},
+    {"local facc = require 'facc'\nlocal flag = facc.tensor('flag', 'bool', "
+     "{})\nreturn facc.attention { score_mod = function(s, b, h, q, kv)\n"
+     "return flag() and s + (flag and 100 or 0) or s end }",
+     4,
+     "tensor 'flag' is used as a condition, which takes it for true; a bool "
+     "tensor of rank 0 is read by calling it: flag()"},
+    {"local facc = require 'facc'\nlocal keep = facc.tensor('keep', 'bool', "
+     "{'q', 'kv'})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n"
+     "if keep then return q >= kv end return false end }",
+     4,
+     "tensor 'keep' is used as a condition with 0 of its 2 indices, which "
+     "takes it for true"},
+    {"local facc = require 'facc'\nlocal keep = facc.tensor('keep', 'bool', "
+     "{'q', 'kv'})\nreturn facc.attention { mask_mod =\n"
+     "'keep[q][kv] and not (q >= kv and keep)' }",
+     3,
+     "tensor 'keep' is used as a condition with 0 of its 2 indices, which "
+     "takes it for true"},
     {"local facc = require 'facc'\nreturn facc.attention {\n"
      "mask_mod = casual }",
      2, "facc.attention: 'casual' is not defined"},
@@ -457,7 +517,7 @@ static const struct file files[] = {
      "{'q', 'kv'})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n"
      "return keep[q] and q >= kv end }",
      4,
-     "tensor 'keep' has 2 indices; with fewer it is not read, and a condition "
+     "tensor 'keep' is used as a condition with 1 of its 2 indices, which "
      "takes it for true"},
     {"local facc = require 'facc'\nreturn facc.attention {\nmask_mod = 'q >=' "
      "}",

@@ -248,7 +248,8 @@ START_TEST(failure_is_sticky)
     ck_assert_int_eq(f.diag.status, DIAG_SCRIPT);
     ck_assert_int_eq(f.diag.line, 17);
     ck_assert_str_eq(f.diag.file, "test.lua");
-    ck_assert_str_eq(f.diag.message, "integer arithmetic leaves 64 bits");
+    ck_assert_ptr_nonnull(
+        strstr(f.diag.message, "integer arithmetic leaves 64 bits"));
     fixture_close(&f);
 }
 END_TEST

@@ -207,7 +207,8 @@ START_TEST(leaving_64_bits_is_an_error)
         ck_assert(f.g->failed);
         ck_assert_int_eq(f.diag.status, DIAG_SCRIPT);
         ck_assert_int_eq(f.diag.line, 12);
-        ck_assert_str_eq(f.diag.message, "integer arithmetic leaves 64 bits");
+        ck_assert_ptr_nonnull(
+            strstr(f.diag.message, "integer arithmetic leaves 64 bits"));
         fixture_close(&f);
     }
 }

@@ -54,8 +54,8 @@ static void run_rewritten(lua_State *L, struct arena *a, const char *text,
         lua_settop(L, 0);
         o->ok = luaL_loadbufferx(L, r.text, r.size, "=c", "t") == LUA_OK;
         if (o->ok) {
-            l_push_sentinels(L);
-            o->ok = lua_pcall(L, 3, LUA_MULTRET, 0) == LUA_OK;
+            int n = l_push_sentinels(L);
+            o->ok = lua_pcall(L, n, LUA_MULTRET, 0) == LUA_OK;
         }
     }
     describe(L, o);
@@ -332,6 +332,31 @@ START_TEST(text)
     expect_text("-- a == t[i]\n'~=' \"t[i]\" [[ == ]]",
                 "-- a == t[i]\n'~=' \"t[i]\" [[ == ]]");
     expect_text("", "");
+    /* conditions */
+    expect_text("if a then elseif b.c then end",
+                "if __c(a) then elseif __c(b.c) then end");
+    expect_text("x = a and b or c", "x = __c(a) and __c(b) or c");
+    expect_text("x = not a and not b.c(d) == e, not f",
+                "x = not __c(a) and not __c(b.c(d)) > __eq | e, not __c(f)");
+    expect_text("if q >= kv and t then", "if q >= kv and __c(t) then");
+    expect_text("x = q + a and -b or a ^ c and #d and e == f and g",
+                "x = q + a and -b or a ^ c and #d and e > __eq | f and g");
+    expect_text("if (a and b) then", "if __c((__c(a) and b)) then");
+    expect_text("if a[i][1](j, not k){l}'s'\n--[[ ]]then",
+                "if __c(a[__k(i)][1](j, not __c(k)){l}'s')\n--[[ ]]then");
+    expect_text("while a do f(b) end", "while __c(a) do f(b) end");
+    expect_text("for i = a, b do end", "for i = a, b do end");
+    expect_text("repeat until a b()", "repeat until __c(a) b()");
+    expect_text("repeat until a < b", "repeat until a < b");
+    expect_text("repeat until a -- x", "repeat until __c(a) -- x");
+    expect_text("x = not a ::l:: goto l", "x = not __c(a) ::l:: goto l");
+    expect_text("x = {a and b, [1] = not c, not d, [e and f] = g}",
+                "x = {__c(a) and b, [1] = not __c(c), not __c(d), [__k(__c(e) "
+                "and f)] = g}");
+    expect_text("x = a .. b and a:b(c) and nil and true and 3.5 and ...",
+                "x = a .. b and __c(a:b(c)) and nil and true and 3.5 and ...");
+    expect_text("x = function() return not a end and b",
+                "x = function() return not __c(a) end and b");
 }
 END_TEST
 
@@ -339,9 +364,9 @@ START_TEST(reserved_names)
 {
     struct arena *a = arena_new(&alloc_libc);
     const char *uses[] = {"local x\nlocal __eq = 1", "x\n= t.__ne",
-                          "\nreturn __k"};
+                          "\nreturn __k", "\nlocal __c"};
     const char *lacks[] = {"local __eqq, a__k, __n = 1", "-- __eq\n'__k'"};
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         ck_assert_int_eq(
             rewrite_source(a, uses[i], strlen(uses[i])).reserved_line, 2);
     for (size_t i = 0; i < 2; i++)
