@@ -49,7 +49,7 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3],
                                 out_dtype=dtype if out is None else dtype_name(out, "out"),
                                 device=device)
-        launch = kernel.prepare(q, k, v, out, None, want_lse=return_lse, **call)
+        launch = Launch(kernel, q, k, v, out, None, want_lse=return_lse, **call)
         launch()
         out, lse = launch.out, launch.lse
     return (out, lse) if return_lse else out
@@ -79,12 +79,11 @@ def find_program(score_mod=None, mask_mod=None, program=None, tensors=None, para
     if isinstance(program, Program):
         return program
     context = context or default_context()
-    path = os.path.abspath(program)
     try:
-        state = os.stat(path)
-    except OSError:
+        state = os.stat(program)
+    except (OSError, TypeError, ValueError):
         return Program.from_file(program, context)  # reports it
-    key = path, state.st_mtime_ns, state.st_size
+    key = state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size
     files = context._files
     if key not in files:
         files[key] = Program.from_file(program, context)

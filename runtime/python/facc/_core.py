@@ -97,7 +97,7 @@ class Context:
         self._kernels = []      # handles, freed by close()
         self._all = weakref.WeakSet()  # Programs, closed by close()
         self._programs = {}     # of expressions, by their text and declarations
-        self._files = {}        # Programs of files, by path, time and size
+        self._files = {}        # Programs of files, by inode, time and size
         self._loaded = set()    # devices with a kernel of ours
 
     def close(self):
@@ -218,7 +218,7 @@ class Program:
         out = []
         for n in range(count(self.handle)):
             d = _abi.declared()
-            check(get(self.handle, n, c.byref(d)), new_error())
+            check(get(self.handle, n, c.byref(d)))
             shape = tuple(d.dim_names[k].decode() if d.dim_names[k] else d.shape[k]
                           for k in range(d.rank))
             out.append(Declared(d.name.decode(), _abi.DTYPE_OF_NUMBER[d.dtype], shape))
@@ -275,7 +275,7 @@ class Kernel:
     @property
     def info(self):
         i = _abi.kernel_info(struct_size=c.sizeof(_abi.kernel_info))
-        check(_lib.facc_kernel_get_info(self.handle, c.byref(i)), new_error())
+        check(_lib.facc_kernel_get_info(self.handle, c.byref(i)))
         return Info(**_as_dict(i))
 
     def load(self, device=0):
@@ -287,8 +287,11 @@ class Kernel:
             self.program.context._loaded.add(device)
 
     def prepare(self, q, k, v, out=None, lse=None, **call):
-        """A Launch bound to these CUDA tensors; calling it is cheap."""
-        return Launch(self, q, k, v, out, lse, **call)
+        """A Launch bound to these CUDA tensors, checked; calling it is cheap."""
+        _need_rank_4(q=q, k=k, v=v)
+        launch = Launch(self, q, k, v, out, lse, **call)
+        launch.check()
+        return launch
 
     def bounds_report(self, device=0):
         """After a launch of a check_bounds kernel: raises if it read outside
@@ -302,37 +305,43 @@ class Arguments:
 
     def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None,
                  seqused_q=None, seqused_kv=None):
-        arrays = [("q", q), ("k", k), ("v", v)]
-        captured = [(d.name, x) for d, x in zip(program.tensors,
-                                                _pick(program.tensors, tensors, "tensor"))]
-        refuse_gradient(arrays + captured + [(n, x) for n, x in (("out", out), ("lse", lse)) if x is not None])
+        captured = _pick(program.tensors, tensors, "tensor")
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
         self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured]
-        for name, x in arrays:
-            fill(getattr(a, name), x, name)
-        fill(a.o, out, "out", writable=True)
+        refuse_gradient([("q", q), ("k", k), ("v", v), ("out", out), ("lse", lse),
+                         *((d.name, x) for d, x in zip(program.tensors, captured))])
+        self._fill(a.q, q, "q")
+        self._fill(a.k, k, "k")
+        self._fill(a.v, v, "v")
+        self._fill(a.o, out, "out", writable=True)
         if lse is not None:
-            fill(a.lse, lse, "lse", writable=True)
-        self.views = (_abi.tensor * len(captured))()
-        for view, (name, x) in zip(self.views, captured):
-            fill(view, x, f"tensor '{name}'")
+            self._fill(a.lse, lse, "lse", writable=True)
+        if captured:
+            a.n_tensors = len(captured)
+            a.tensors = self.views = (_abi.tensor * len(captured))()
+            for view, d, x in zip(self.views, program.tensors, captured):
+                self._fill(view, x, f"tensor '{d.name}'")
         values = _pick(program.params, params, "param")
-        self.scalars = (_abi.scalar_value * len(values))()
-        for n, x in enumerate(values):
-            self.set_param(program, n, x)
-        a.tensors, a.n_tensors = self.views, len(self.views)
-        a.params, a.n_params = self.scalars, len(self.scalars)
+        if values:
+            a.n_params = len(values)
+            a.params = self.scalars = (_abi.scalar_value * len(values))()
+            for n, x in enumerate(values):
+                self.set_param(program, n, x)
         if scale is not None:
             a.scale = scale
             if scale == 0:
                 raise Error(_abi.ERR_ARGUMENT, "scale must not be 0 (None is the default, 1/sqrt(D))")
-        a.seqused_q = self._lengths("seqused_q", seqused_q, q)
-        a.seqused_kv = self._lengths("seqused_kv", seqused_kv, q)
-        for name, x in [*arrays, ("out", out), ("lse", lse), ("seqused_q", seqused_q),
-                        ("seqused_kv", seqused_kv), *captured]:
-            if x is not None and cuda_index(x) != self.device:
-                raise Error(_abi.ERR_ARGUMENT, f"{name} is not on the same device as q")
+        if seqused_q is not None:
+            a.seqused_q = self._lengths("seqused_q", seqused_q, q)
+        if seqused_kv is not None:
+            a.seqused_kv = self._lengths("seqused_kv", seqused_kv, q)
+
+    def _fill(self, view, x, what, writable=False):
+        dtype, device = fill(view, x, what, writable)
+        if device != self.device:
+            raise Error(_abi.ERR_ARGUMENT, f"{what} is not on the same device as q")
+        return dtype
 
     def set_param(self, program, index, value):
         declared = program.params[index]
@@ -341,12 +350,9 @@ class Arguments:
         else:
             self.scalars[index].i = param_value(declared.name, value, whole)
 
-    @staticmethod
-    def _lengths(name, x, q):
-        if x is None:
-            return None
+    def _lengths(self, name, x, q):
         view = _abi.tensor()
-        if fill(view, x, name) != "i32" or view.rank != 1 or view.shape[0] != q.shape[0] or (
+        if self._fill(view, x, name) != "i32" or view.rank != 1 or view.shape[0] != q.shape[0] or (
                 view.shape[0] > 1 and view.stride[0] != 1):
             raise Error(_abi.ERR_ARGUMENT, f"{name} must be i32 [B] and contiguous")
         return view.data
@@ -381,6 +387,8 @@ def param_value(name, value, convert):
 
 def _pick(declared, given, what):
     """Values in the program's order; all there, none too many."""
+    if not declared and not given:
+        return []
     given = dict(given or {})
     missing = [d.name for d in declared if d.name not in given]
     if missing:
@@ -400,11 +408,11 @@ def _need_rank_4(**arrays):
 
 
 class Launch:
-    """A prepared call: all arguments checked and packed, workspace at hand.
-    Call it to enqueue on the current stream; out and lse are its results."""
+    """A prepared call, made by Kernel.prepare: arguments packed, workspace at
+    hand. Call it to enqueue on the current stream; out and lse are its results.
+    Each call checks the arguments, as check() does without launching."""
 
     def __init__(self, kernel, q, k, v, out=None, lse=None, want_lse=True, **call):
-        _need_rank_4(q=q, k=k, v=v)
         if cuda_index(q) < 0:
             raise Error(_abi.ERR_ARGUMENT, "a kernel launch needs CUDA tensors")
         if out is None:
@@ -413,22 +421,23 @@ class Launch:
             lse = empty_like(q, q.shape[:3], "f32")
         self.kernel, self.out, self.lse = kernel, out, lse
         self.arguments = arguments = Arguments(kernel.program, q, k, v, out, lse, **call)
-        self.device, self._torch = arguments.device, torch_of(q)
-        program, error = kernel.program, new_error()
-        check(_lib.facc_kernel_check(program.context.handle, program.handle, c.byref(kernel.variant),
-                                     c.byref(arguments.a), c.byref(error)), error)
+        self.device, torch = arguments.device, torch_of(q)
         kernel.load(self.device)
         size, align = c.c_size_t(), c.c_size_t()
-        check(_lib.facc_workspace_size(kernel.handle, c.byref(arguments.a), c.byref(size),
-                                       c.byref(align)), new_error())
+        self._call = (kernel.handle, c.byref(arguments.a))
+        check(_lib.facc_workspace_size(*self._call, c.byref(size), c.byref(align)))
         if size.value:  # the allocator's blocks are aligned to 512 bytes
-            self.workspace = self._torch.empty(size.value, dtype=self._torch.uint8, device=q.device)
+            self.workspace = torch.empty(size.value, dtype=torch.uint8, device=q.device)
             arguments.a.workspace = self.workspace.data_ptr()
             arguments.a.workspace_size = size.value
         self._error = new_error()
-        self._call = (kernel.handle, c.byref(arguments.a))
         self._error_ref = c.byref(self._error)
-        self._stream = self._torch._C._cuda_getCurrentRawStream
+        self._stream = torch._C._cuda_getCurrentRawStream
+
+    def check(self):
+        program = self.kernel.program
+        check(_lib.facc_kernel_check(program.context.handle, program.handle, c.byref(self.kernel.variant),
+                                     self._call[1], self._error_ref), self._error)
 
     def __call__(self, stream=None):
         """stream: a raw CUstream as an integer; None is torch's current one."""

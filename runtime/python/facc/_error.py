@@ -19,9 +19,11 @@ def new_error():
     return _abi.error(struct_size=ctypes.sizeof(_abi.error))
 
 
-def check(status, error):
+def check(status, error=None):
     """Raises what a call with `error` as its facc_error has reported."""
     if status != 0:
+        error = error or new_error()
+
         def s(b):
             return b.decode(errors="replace")
         raise Error(status, s(error.message) or _abi.STATUS.get(status, str(status)),

@@ -1,5 +1,6 @@
 """NumPy arrays and PyTorch tensors as facc_tensor. PyTorch is looked at only
 where the caller's object comes from it, so that it need not be installed."""
+import functools
 import sys
 
 from . import _abi
@@ -18,44 +19,59 @@ def need_array(x, what):
                     f"{type(x).__name__}")
 
 
+@functools.lru_cache
+def _dtype_name(dtype):
+    return _abi.DTYPE_OF_ARRAY.get(str(dtype).rpartition(".")[2])
+
+
 def dtype_name(x, what):
     need_array(x, what)
-    name = str(x.dtype).rpartition(".")[2]
-    if name not in _abi.DTYPE_OF_ARRAY:
+    return _dtype_of(x, what)
+
+
+def _dtype_of(x, what):
+    name = _dtype_name(x.dtype)
+    if name is None:
         raise Error(_abi.ERR_ARGUMENT, f"{what}: element type {x.dtype} is not supported")
-    return _abi.DTYPE_OF_ARRAY[name]
+    return name
 
 
 def cuda_index(x):
     """Device ordinal of a CUDA tensor, -1 for host memory."""
-    torch = torch_of(x)
-    if torch is None or x.device.type == "cpu":
+    if torch_of(x) is None:
         return -1
-    if x.device.type != "cuda":
+    if x.is_cuda:
+        return x.get_device()
+    if x.device.type != "cpu":
         raise Error(_abi.ERR_ARGUMENT, f"tensors on {x.device} are not supported")
-    return x.get_device()
+    return -1
 
 
 def refuse_gradient(arrays):
     """There is no backward yet; a silently missing gradient would be worse
     than an error."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return
     for name, x in arrays:
-        torch = torch_of(x)
-        if torch is not None and x.requires_grad and torch.is_grad_enabled():
+        if isinstance(x, torch.Tensor) and x.requires_grad:
             raise Error(_abi.ERR_UNSUPPORTED, f"{name} requires a gradient, and facc has no backward "
                         "yet: detach it, or call inside torch.no_grad()")
 
 
 def fill(view, x, what, writable=False):
-    """Describes x in the facc_tensor `view`, which then borrows x's memory."""
-    name = dtype_name(x, what)
-    rank = x.ndim
+    """Describes x in the facc_tensor `view`, which then borrows x's memory.
+    Gives its facc dtype and cuda_index."""
+    torch = torch_of(x)
+    if torch is None:
+        need_array(x, what)
+    name, rank = _dtype_of(x, what), x.ndim
     if rank > _abi.MAX_DIMS:
         raise Error(_abi.ERR_ARGUMENT, f"{what} has rank {rank}; at most {_abi.MAX_DIMS}")
-    if torch_of(x) is not None:
-        view.data, strides = x.data_ptr(), x.stride()
+    if torch is not None:
+        view.data, strides, device = x.data_ptr(), x.stride(), cuda_index(x)
     else:
-        interface = x.__array_interface__
+        device, interface = -1, x.__array_interface__
         view.data, read_only = interface["data"]
         if writable and read_only:
             raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
@@ -67,7 +83,7 @@ def fill(view, x, what, writable=False):
         strides = [s // size for s in x.strides]
     view.dtype, view.rank = _abi.DTYPES[name][0], rank
     view.shape[:rank], view.stride[:rank] = x.shape, strides
-    return name
+    return name, device
 
 
 def empty_like(x, shape, dtype):

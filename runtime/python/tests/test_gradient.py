@@ -1,8 +1,6 @@
-"""Tensors that require a gradient are refused while torch records gradients: a
-stand-in with the few names of torch that the package looks at."""
+"""Tensors that require a gradient are refused while torch records gradients."""
 import pathlib
 import sys
-import types
 import unittest
 from unittest import mock
 
@@ -12,25 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
 
 import facc  # noqa: E402
-
-
-class Tensor:
-    def __init__(self, values, requires_grad=False):
-        self.values, self.requires_grad = values, requires_grad
-        self.shape, self.ndim, self.dtype = values.shape, values.ndim, f"torch.{values.dtype}"
-        self.device = types.SimpleNamespace(type="cpu")
-
-    def data_ptr(self):
-        return self.values.ctypes.data
-
-    def stride(self):
-        return tuple(s // self.values.itemsize for s in self.values.strides)
-
-
-def stand_in(recording):
-    return types.SimpleNamespace(
-        Tensor=Tensor, float32="float32", is_grad_enabled=lambda: recording,
-        empty=lambda shape, dtype, device: Tensor(np.empty(shape, dtype)))
+from . import stand_in  # noqa: E402
+from .stand_in import Tensor  # noqa: E402
 
 
 class Gradient(unittest.TestCase):
@@ -52,7 +33,7 @@ class Gradient(unittest.TestCase):
         yield "out", lambda: facc.attention(plain(), plain(), plain(), out=out)
 
     def test_refused(self):
-        with mock.patch.dict(sys.modules, torch=stand_in(True)):
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(True)):
             for name, call in self.calls():
                 with self.assertRaisesRegex(facc.Error, f"^{name} requires a gradient") as caught:
                     call()
@@ -60,7 +41,7 @@ class Gradient(unittest.TestCase):
 
     def test_computed_in_no_grad(self):
         want = facc.attention(self.values, self.values, self.values)
-        with mock.patch.dict(sys.modules, torch=stand_in(False)):
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(False)):
             for name, call in self.calls():
                 got = call()
                 if name != "t":

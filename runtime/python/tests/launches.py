@@ -1,0 +1,148 @@
+"""CUDA tensors through the package, on the driver of fake_cuda.c: what is
+launched, where, with what, and what is refused. Run by test_launch.py in a
+process of its own, whose loader finds that driver."""
+import ctypes
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+
+import facc  # noqa: E402
+from . import stand_in  # noqa: E402
+from .stand_in import Tensor  # noqa: E402
+
+FAKE = os.environ["FACC_NVRTC"]
+fake = ctypes.CDLL(FAKE)
+Pointers = ctypes.c_void_p * 5  # q, k, v, o, lse of facc_kernel_header
+POINTERS_AT = 512
+
+
+def count(what):
+    return ctypes.c_int.in_dll(fake, "fake_" + what).value
+
+
+def pointers():
+    header = ctypes.addressof(ctypes.c_char.in_dll(fake, "fake_header"))
+    return list(Pointers.from_address(header + POINTERS_AT))
+
+
+def tensor(*shape, dtype=np.float16, **more):
+    return Tensor(np.zeros(shape, dtype), **{"device": 0, **more})
+
+
+def qkv(B=2, H=4, Hkv=2, Sq=5, Skv=7, D=64, Dv=32, **more):
+    return tensor(B, H, Sq, D, **more), tensor(B, Hkv, Skv, D, **more), tensor(B, Hkv, Skv, Dv, **more)
+
+
+class Launches(unittest.TestCase):
+    def setUp(self):
+        self.events = []
+        self.context = facc.Context(cache_mode="off", on_compile=lambda *e: self.events.append(e[1]))
+        self.addCleanup(self.context.close)
+        patch = mock.patch.dict(sys.modules, torch=stand_in.torch())
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def attention(self, *arrays, **call):
+        return facc.attention(*arrays, context=self.context, **call)
+
+    def refused(self, text, *arrays, status="ARGUMENT", call=None, **more):
+        before = count("launches")
+        with self.assertRaisesRegex(facc.Error, text) as caught:
+            (call or self.attention)(*arrays, **more)
+        self.assertEqual(caught.exception.status_name, "FACC_ERR_" + status)
+        self.assertEqual(count("launches"), before)
+
+    def test_one_launch_no_wait(self):
+        for device in 0, 1:
+            q, k, v = qkv(device=device)
+            self.attention(q, k, v)  # loads
+            launches, waits = count("launches"), count("waits")
+            out = self.attention(q, k, v)
+            self.assertEqual((count("launches"), count("waits")), (launches + 1, waits))
+            self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, stand_in.CURRENT_STREAM + device)
+            self.assertEqual((out.shape, out.dtype, out.get_device()), ((2, 4, 5, 32), "torch.float16", device))
+            self.assertEqual(pointers(), [x.data_ptr() for x in (q, k, v, out)] + [None])
+
+    def test_out_and_lse(self):
+        q, k, v = qkv()
+        out = tensor(2, 4, 5, 32, dtype=np.float32)
+        got, lse = self.attention(q, k, v, out=out, return_lse=True)
+        self.assertIs(got, out)
+        self.assertEqual((lse.shape, lse.dtype), ((2, 4, 5), "torch.float32"))
+        self.assertEqual(pointers(), [x.data_ptr() for x in (q, k, v, out, lse)])
+
+    def test_kernels_are_kept(self):
+        for size in 5, 6, 700:
+            for window in 3, 1 << 20:
+                self.attention(*qkv(Sq=size), mask_mod="q - kv < w", params={"w": window})
+        self.assertEqual(self.events, ["nvrtc"])
+        self.attention(*qkv(D=128), mask_mod="q - kv < w", params={"w": 1})
+        self.assertEqual(self.events, ["nvrtc", "nvrtc"])
+
+    def test_refused(self):
+        q, k, v = qkv()
+        self.refused("rank 3", tensor(2, 4, 64), k, v)
+        self.refused("v must be .B, H, S, D", q, k, tensor(2, 2))
+        self.refused("k", q, tensor(2, 2, 7, 64, dtype=np.float32), v)
+        self.refused("k", q, tensor(2, 3, 7, 64), v)
+        self.refused("same device", q, qkv(device=1)[1], v)
+        self.refused("same device", q, k, v, out=tensor(2, 4, 5, 32, device=-1))
+        self.refused("'t' is not on the same device", q, k, v, score_mod="score + t[h]",
+                     tensors={"t": tensor(4, dtype=np.float32, device=-1)})
+        self.refused("o", q, k, v, out=tensor(2, 4, 5, 31))
+        self.refused("element type", *qkv(dtype=np.complex64))
+        self.refused("scale", q, k, v, scale=0)
+
+    def test_gradient(self):
+        q, k, _ = qkv()
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(True)):
+            self.refused("v requires", q, k, tensor(2, 2, 7, 32, requires_grad=True), status="UNSUPPORTED")
+
+    def test_prepare_checks(self):
+        """What a prepared launch would refuse is refused when it is made."""
+        program = facc.Program.from_expressions(mask="q >= kv", context=self.context)
+        kernel = program.kernel(dtype="f16", head_dim=64, head_dim_v=32)
+        q, k, v = qkv()
+        self.refused("rank", q, k, tensor(2, 2), call=kernel.prepare)
+        self.refused("k", q, tensor(2, 3, 7, 64), v, call=kernel.prepare)
+        self.refused("head", *qkv(D=128), call=kernel.prepare)
+        self.refused("CUDA", *qkv(device=-1), call=kernel.prepare)
+        launch = kernel.prepare(q, k, v)
+        before = count("launches")
+        launch(), launch(stream=5)
+        self.assertEqual(count("launches"), before + 2)
+        self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, 5)
+
+    def test_files_are_read_once_until_they_change(self):
+        q, k, v = qkv()
+        old = os.getcwd()
+        self.addCleanup(os.chdir, old)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, mask in ("a", "q >= kv"), ("b", "q > kv + 10"):
+                os.makedirs(os.path.join(folder, name))
+                os.chdir(os.path.join(folder, name))
+                pathlib.Path("m.lua").write_text(f"return require'facc'.attention {{ mask_mod = '{mask}' }}")
+                programs = [facc.find_program(program=p, context=self.context)
+                            for p in ("m.lua", pathlib.Path("m.lua"), os.path.abspath("m.lua"))]
+                self.assertEqual(len(set(programs)), 1)
+                self.attention(q, k, v, program="m.lua")
+            self.assertEqual(self.events, ["nvrtc", "nvrtc"])
+            pathlib.Path("m.lua").write_text("return require'facc'.attention {}")
+            self.attention(q, k, v, program="m.lua")
+            self.assertEqual(self.events, ["nvrtc"] * 3)
+            os.chdir(old)
+        for bad in [], 5.5, "missing.lua", "a\0b":
+            with self.assertRaises(facc.Error):
+                facc.find_program(program=bad, context=self.context)
+
+
+if __name__ == "__main__":
+    unittest.main()

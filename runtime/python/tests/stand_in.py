@@ -1,0 +1,30 @@
+"""The few names of torch that the package looks at, on NumPy arrays."""
+import types
+
+import numpy as np
+
+CURRENT_STREAM = 0x7000
+
+
+class Tensor:
+    def __init__(self, values, requires_grad=False, device=-1):
+        self.values, self.requires_grad, self.index = values, requires_grad, device
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, f"torch.{values.dtype}"
+        self.is_cuda = device >= 0
+        self.device = types.SimpleNamespace(type="cuda" if self.is_cuda else "cpu", index=device)
+
+    def get_device(self):
+        return self.index
+
+    def data_ptr(self):
+        return self.values.ctypes.data
+
+    def stride(self):
+        return tuple(s // self.values.itemsize for s in self.values.strides)
+
+
+def torch(recording=False):
+    return types.SimpleNamespace(
+        Tensor=Tensor, float32="float32", float16="float16", is_grad_enabled=lambda: recording,
+        empty=lambda shape, dtype, device: Tensor(np.empty(shape, dtype), device=device.index),
+        _C=types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: CURRENT_STREAM + device))
