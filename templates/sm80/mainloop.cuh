@@ -170,11 +170,13 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
             }
             cp_async_commit();
         }
-        prepare_scores(s, tops, work, tile, buffer);
-        const Offsets offsets(state);
-        multiply_pv(
-            o, state, a.v + (kStages == 2 ? buffer * kBytesV : 0),
-            [&](int step, Weights &p) { make_weights(s, step, multiplier, offsets, state, p); });
+        if (prepare_scores(s, tops, work, tile, buffer)) {
+            const Offsets offsets(state);
+            multiply_pv(o, state, a.v + (kStages == 2 ? buffer * kBytesV : 0),
+                        [&](int step, Weights &p) {
+                            make_weights(s, step, multiplier, offsets, state, p);
+                        });
+        }
         if (next < 0)
             break;
         cp_async_wait<0>();
