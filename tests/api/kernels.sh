@@ -22,8 +22,9 @@ check() {
 dims=8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136,144,152,160,168,176,184,192,200,208,216,224,232,240,248,256
 archs=80,86,89,90,100,120
 if [ "${FACC_TEST_LONG:-0}" = 1 ]; then
-    check --mask 'q >= kv' --dtype bf16,f16 --head-dim "$dims,192/128,64/256,256/64" --arch $archs
-    check examples/*.lua --dtype bf16,f16 --head-dim 64,96,128,192/128,256 --arch $archs
+    check --mask 'q >= kv' --dtype bf16 --head-dim "$dims,192/128,64/256,256/64" --arch $archs
+    check --mask 'q >= kv' --dtype f16 --head-dim 64,96,128,192/128,256 --arch $archs
+    check examples/*.lua --dtype bf16 --head-dim 64,128,256 --arch $archs
 else
     check --mask 'q >= kv' --head-dim 64,72,128,192/128,256 --arch $archs
     check examples/*.lua --dtype bf16 --head-dim 128 --arch 80,90
