@@ -202,10 +202,10 @@ static struct ir_dim l_declared_dim(lua_State *L, int i, const char *name,
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (strcmp(lua_tostring(L, i), known[k].name) == 0)
                 return (struct ir_dim){known[k].kind, 0};
-    if (lua_isinteger(L, i) && lua_tointeger(L, i) > 0)
+    if (lua_isinteger(L, i) && lua_tointeger(L, i) >= 0)
         return (struct ir_dim){IR_DIM_FIXED, lua_tointeger(L, i)};
     l_fail(L,
-           "facc.tensor '%s': dimension %d must be a positive integer or one "
+           "facc.tensor '%s': dimension %d must be an integer from 0 on or one "
            "of \"B\" \"H\" \"Hkv\" \"q\" \"kv\"",
            name, nth);
 }

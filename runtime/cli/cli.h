@@ -1,6 +1,5 @@
-/* The command line: one file per subcommand, over facc.h alone. Everything a
- * process allocates lives until it exits. Exit codes: 0 done, 1 failure, 2
- * wrong usage. */
+/* The command line: one file per subcommand, over facc.h alone. Exit codes: 0
+ * done, 1 failure, 2 wrong usage. */
 #ifndef FACC_CLI_H
 #define FACC_CLI_H
 
@@ -29,8 +28,11 @@ int cli_usage(const struct command *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_facc(const facc_error *err); /* with log, if any */
-/* Never returns NULL: says so and exits when memory is out. */
+/* Never return NULL: they say so and exit when memory is out (SIZE_MAX: more
+ * than there can be). The caller frees. */
 void *cli_alloc(size_t bytes);
+void *cli_alloc_for(const char *what,
+                    size_t bytes); /* what is in the message */
 char *cli_strdup(const char *s);
 /* Prints a cJSON value and frees it; EXIT_OK or EXIT_FAILED. */
 struct cJSON;
@@ -77,13 +79,19 @@ struct options {
  * accepted. */
 int options_parse(const struct command *c, int argc, char **argv,
                   const char *const *allowed, struct options *o);
-bool cli_parse_int(const char *text, int64_t *out);   /* whole text, base 10 */
-bool cli_parse_double(const char *text, double *out); /* locale-free */
+bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
+bool cli_looks_int(const char *text); /* digits and a sign, of any size */
+/* Locale-free. No infinity that is not written as one. */
+bool cli_parse_double(const char *text, double *out);
+/* The next item of a list with commas, cut out of *rest; NULL after the last.
+ * An item that does not fit is "". */
+enum { CLI_ITEM = 64 };
+const char *cli_next_item(const char **rest, char item[CLI_ITEM]);
 bool cli_parse_dtype(const char *text, facc_dtype *out);
 
 /* --- npy files (npy.c) ------------------------------------------------ */
 struct array {
-    facc_tensor t; /* C order, data owned by the process */
+    facc_tensor t; /* C order; whoever has the array frees the data */
     size_t count;  /* elements */
 };
 /* Message in `why` on failure. `raw` 0, or the dtype that the file's integers
@@ -106,7 +114,7 @@ struct job {
     char device_name[160];
 };
 /* Loads program, tensors and params as the options say. EXIT_OK or the exit
- * code after a message. */
+ * code after a message. job_finish frees the job either way. */
 int job_prepare(const struct command *c, const struct options *o,
                 struct job *job);
 int job_load_program(const struct command *c, const struct options *o,
@@ -116,7 +124,9 @@ void job_finish(struct job *job);
  * host memory and get the results. */
 int job_run_cpu(struct job *job, bool f64, double *seconds);
 int job_run_gpu(struct job *job, double *milliseconds, facc_kernel_info *info);
+/* Makes o and lse of job's args; who replaces them frees the old ones. */
 void job_outputs(struct job *job, facc_dtype o_dtype, facc_dtype lse_dtype);
+void job_free_outputs(facc_args *a);
 
 /* --- a launch on device copies (gpu.c) -------------------------------- */
 struct gpu_job {

@@ -104,9 +104,12 @@ static int run(int argc, char **argv)
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
     rc = job_prepare(&command_bench, &o, &job);
-    if (rc)
+    if (rc) {
+        job_finish(&job);
         return rc;
+    }
     if (job.device >= 0) { /* O as a framework has it */
+        job_free_outputs(&job.args);
         job_outputs(&job, job.variant.dtype, FACC_F32);
         job.variant.out_dtype = job.variant.dtype;
     }
@@ -117,6 +120,7 @@ static int run(int argc, char **argv)
         qsort(t.ms, (size_t)t.n, sizeof *t.ms, cli_compare_double);
         rc = report(&o, &job, &t, &info);
     }
+    free(t.ms);
     job_finish(&job);
     return rc;
 }

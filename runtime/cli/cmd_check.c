@@ -155,14 +155,16 @@ static int run(int argc, char **argv)
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
     rc = job_prepare(&command_check, &o, &job);
-    if (rc)
+    if (!rc)
+        rc = job.device >= 0 ? job_run_gpu(&job, &t, &info)
+                             : job_run_cpu(&job, false, &t);
+    if (rc) {
+        job_finish(&job);
         return rc;
-    rc = job.device >= 0 ? job_run_gpu(&job, &t, &info)
-                         : job_run_cpu(&job, false, &t);
+    }
     facc_args got = job.args;
     job_outputs(&job, FACC_F64, FACC_F64);
-    if (!rc)
-        rc = job_run_cpu(&job, true, &t);
+    rc = job_run_cpu(&job, true, &t);
     if (!rc) {
         double limit = o_limit(job.args.q.dtype);
         compare(&got, &job.args, &e);
@@ -172,6 +174,7 @@ static int run(int argc, char **argv)
         if (!rc && !passed)
             rc = EXIT_FAILED;
     }
+    job_free_outputs(&got);
     job_finish(&job);
     return rc;
 }

@@ -166,17 +166,17 @@ static int run(int argc, char **argv)
     if (rc)
         return rc;
     int n_files = o.n_positional ? o.n_positional : 1;
-    facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
     facc_error err = FACC_ERROR_INIT;
-    if (o.n_positional) { /* plan() loads the files */
-        if (facc_ctx_create(&job.ctx, NULL, &err))
-            return cli_fail_facc(&err);
-    } else {
+    if (!o.n_positional)
         rc = job_load_program(&command_compile, &o, &job);
-        if (rc)
-            return rc;
-        programs[0] = job.program;
+    else if (facc_ctx_create(&job.ctx, NULL, &err)) /* plan() loads the files */
+        rc = cli_fail_facc(&err);
+    if (rc) {
+        job_finish(&job);
+        return rc;
     }
+    facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
+    programs[0] = job.program;
     struct grid g = {.ctx = job.ctx, .quiet = o.json};
     g.tasks = cli_alloc(sizeof *g.tasks * (size_t)n_files *
                         (size_t)(l.n_dtype * l.n_head_dim * l.n_arch));
@@ -188,6 +188,8 @@ static int run(int argc, char **argv)
     for (int f = 0; f < n_files; f++)
         facc_program_free(programs[f]);
     facc_ctx_free(job.ctx);
+    free(programs);
+    free(g.tasks);
     return rc;
 }
 

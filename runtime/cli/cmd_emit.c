@@ -61,11 +61,9 @@ static int run(int argc, char **argv)
     rc = variants_single(&command_emit, &o, &v);
     if (!rc)
         rc = job_load_program(&command_emit, &o, &job);
-    if (rc)
-        return rc;
-    if (facc_program_dump(&text, job.ctx, job.program, &v, what, &err)) {
+    if (!rc && facc_program_dump(&text, job.ctx, job.program, &v, what, &err))
         rc = cli_fail_facc(&err);
-    } else {
+    if (!rc) {
         fputs(text, stdout);
         facc_string_free(text);
     }

@@ -33,11 +33,10 @@ static int run(int argc, char **argv)
     rc = variants_single(&command_explain, &o, &v);
     if (!rc)
         rc = job_load_program(&command_explain, &o, &job);
-    if (rc)
-        return rc;
-    if (facc_program_explain(&text, job.ctx, job.program, &v, o.json, &err)) {
+    if (!rc &&
+        facc_program_explain(&text, job.ctx, job.program, &v, o.json, &err))
         rc = cli_fail_facc(&err);
-    } else {
+    if (!rc) {
         fputs(text, stdout);
         facc_string_free(text);
     }

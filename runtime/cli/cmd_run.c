@@ -114,11 +114,9 @@ static int run(int argc, char **argv)
         return cli_usage(&command_run, "nothing to produce: give -o O.npy, "
                                        "--lse LSE.npy, --stats or --json");
     rc = job_prepare(&command_run, &o, &job);
-    if (rc)
-        return rc;
-    if (job.device >= 0) {
+    if (!rc && job.device >= 0) {
         rc = job_run_gpu(&job, &ms, &info);
-    } else {
+    } else if (!rc) {
         rc = job_run_cpu(&job, false, &ms);
         ms *= 1e3;
     }

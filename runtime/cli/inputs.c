@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static size_t tensor_count(const facc_tensor *t)
@@ -28,19 +29,28 @@ double attention_flops(const facc_args *a)
            (double)(a->q.shape[3] + a->v.shape[3]);
 }
 
-static facc_tensor new_tensor(facc_dtype dtype, int rank, const int64_t *shape)
+/* name: for the message when memory is out, which ends the process. */
+static facc_tensor new_tensor(const char *name, facc_dtype dtype, int rank,
+                              const int64_t *shape)
 {
     facc_tensor t = {.dtype = dtype, .rank = rank};
+    char what[160];
+    int at = snprintf(what, sizeof what, "%s is too large, [", name);
     int64_t n = 1;
     size_t bytes;
     bool fits = true;
+    for (int d = 0; d < rank; d++)
+        at += snprintf(what + at, sizeof what - (size_t)at, "%s%" PRId64,
+                       d ? ", " : "", shape[d]);
+    snprintf(what + at, sizeof what - (size_t)at, "] of %s",
+             facc_dtype_name(dtype));
     for (int d = rank; d-- > 0;) {
         t.shape[d] = shape[d];
         t.stride[d] = n;
         fits &= !__builtin_mul_overflow(n, shape[d], &n);
     }
     fits &= !__builtin_mul_overflow(n, facc_dtype_size(dtype), &bytes);
-    t.data = cli_alloc(fits ? bytes : SIZE_MAX); /* which ends the process */
+    t.data = cli_alloc_for(what, fits ? bytes : SIZE_MAX);
     return t;
 }
 
@@ -59,9 +69,9 @@ static int read_array(const char *text, struct array *out)
     char why[512];
     facc_dtype raw;
     char *path = split_type(text, &raw);
-    if (!npy_read(path, raw, out, why, sizeof why))
-        return cli_fail("%s", why);
-    return EXIT_OK;
+    bool ok = npy_read(path, raw, out, why, sizeof why);
+    free(path);
+    return ok ? EXIT_OK : cli_fail("%s", why);
 }
 
 static bool is_float(facc_dtype t)
@@ -106,17 +116,23 @@ static int convert_array(const char *what, struct array *a, facc_dtype to)
     if (!is_float(from)) {
         int64_t *wide = cli_alloc(a->count * sizeof *wide);
         facc_convert(FACC_I64, wide, from, a->t.data, a->count);
-        for (size_t i = 0; i < a->count; i++)
+        int rc = EXIT_OK;
+        for (size_t i = 0; i < a->count && !rc; i++)
             if (!in_range(to, wide[i]))
-                return cli_fail("%s: element %zu is %" PRId64
-                                ", which %s does not hold",
-                                what, i, wide[i], facc_dtype_name(to));
+                rc = cli_fail("%s: element %zu is %" PRId64
+                              ", which %s does not hold",
+                              what, i, wide[i], facc_dtype_name(to));
+        free(wide);
+        if (rc)
+            return rc;
     }
     void *data = cli_alloc(a->count * facc_dtype_size(to));
-    if (facc_convert(to, data, from, a->t.data, a->count) != FACC_OK)
+    bool ok = facc_convert(to, data, from, a->t.data, a->count) == FACC_OK;
+    free(a->t.data);
+    a->t.data = data;
+    if (!ok)
         return cli_fail("%s: %s does not convert to %s", what,
                         facc_dtype_name(from), facc_dtype_name(to));
-    a->t.data = data;
     a->t.dtype = to;
     return EXIT_OK;
 }
@@ -130,6 +146,7 @@ static int declare_tensors(const struct options *o, facc_declaration *decl,
     for (int i = 0; i < o->n_tensors; i++) {
         struct array a;
         int rc = read_array(o->tensors[i].value, &a);
+        free(a.t.data); /* read again when the program is known */
         if (rc)
             return rc;
         facc_declaration *d = &decl[(*n)++];
@@ -141,26 +158,41 @@ static int declare_tensors(const struct options *o, facc_declaration *decl,
     return EXIT_OK;
 }
 
+/* A param for an expression: the type is that of the number. */
+static int declare_params(const struct options *o, facc_declaration *decl,
+                          size_t *n)
+{
+    for (int i = 0; i < o->n_params; i++) {
+        const char *text = o->params[i].value;
+        int64_t v;
+        bool whole = cli_parse_int(text, &v);
+        if (!whole && cli_looks_int(text))
+            return cli_fail("param '%s': %s is no 64-bit integer; write %s.0 "
+                            "for a float",
+                            o->params[i].name, text, text);
+        facc_declaration *d = &decl[(*n)++];
+        d->name = o->params[i].name;
+        d->is_param = 1;
+        d->dtype = !whole                             ? FACC_F32
+                   : v >= INT32_MIN && v <= INT32_MAX ? FACC_I32
+                                                      : FACC_I64;
+    }
+    return EXIT_OK;
+}
+
 static int load_expressions(const struct options *o, struct job *job)
 {
     facc_declaration *decl = cli_alloc(sizeof *decl * 2 * MAX_NAMED);
     facc_error err = FACC_ERROR_INIT;
     size_t n = 0;
     int rc = declare_tensors(o, decl, &n);
-    if (rc)
-        return rc;
-    for (int i = 0; i < o->n_params; i++) {
-        int64_t v;
-        decl[n].name = o->params[i].name;
-        decl[n].is_param = 1;
-        decl[n++].dtype = !cli_parse_int(o->params[i].value, &v) ? FACC_F32
-                          : v >= INT32_MIN && v <= INT32_MAX     ? FACC_I32
-                                                                 : FACC_I64;
-    }
-    if (facc_program_load_expressions(&job->program, job->ctx, o->score,
-                                      o->mask, decl, n, &err))
-        return cli_fail_facc(&err);
-    return EXIT_OK;
+    if (!rc)
+        rc = declare_params(o, decl, &n);
+    if (!rc && facc_program_load_expressions(&job->program, job->ctx, o->score,
+                                             o->mask, decl, n, &err))
+        rc = cli_fail_facc(&err);
+    free(decl);
+    return rc;
 }
 
 int job_load_program(const struct command *c, const struct options *o,
@@ -210,6 +242,7 @@ static void fill_normal(facc_tensor *t, uint64_t seed)
         x[i + 1] = (float)(r * sin(a));
     }
     facc_convert(t->dtype, t->data, FACC_F32, x, n);
+    free(x);
 }
 
 static int load_qkv(const struct command *c, const struct options *o,
@@ -218,13 +251,14 @@ static int load_qkv(const struct command *c, const struct options *o,
     facc_tensor *t[3] = {&job->args.q, &job->args.k, &job->args.v};
     const char *path[3] = {o->q, o->k, o->v};
     static const char *const name[3] = {"q", "k", "v"};
-    struct array a[3];
+    struct array a[3]; /* the data is the job's at once, which frees it */
     facc_dtype dtype = o->dtype;
     for (int i = 0; i < 3; i++) {
         if (!path[i])
             return cli_usage(c, "--%s FILE.npy is missing (or --random ...)",
                              name[i]);
         int rc = read_array(path[i], &a[i]);
+        *t[i] = a[i].t;
         if (rc)
             return rc;
         if (!is_float(a[i].t.dtype))
@@ -238,9 +272,9 @@ static int load_qkv(const struct command *c, const struct options *o,
         dtype = FACC_BF16;
     for (int i = 0; i < 3; i++) {
         int rc = convert_array(path[i], &a[i], dtype);
+        *t[i] = a[i].t;
         if (rc)
             return rc;
-        *t[i] = a[i].t;
     }
     return EXIT_OK;
 }
@@ -250,10 +284,12 @@ static void random_qkv(const struct options *o, struct job *job)
     facc_dtype dtype = o->dtype           ? o->dtype
                        : job->device >= 0 ? FACC_BF16
                                           : FACC_F32;
-    job->args.q = new_tensor(dtype, 4, (int64_t[]){o->B, o->H, o->Sq, o->D});
-    job->args.k = new_tensor(dtype, 4, (int64_t[]){o->B, o->Hkv, o->Skv, o->D});
+    job->args.q =
+        new_tensor("q", dtype, 4, (int64_t[]){o->B, o->H, o->Sq, o->D});
+    job->args.k =
+        new_tensor("k", dtype, 4, (int64_t[]){o->B, o->Hkv, o->Skv, o->D});
     job->args.v =
-        new_tensor(dtype, 4, (int64_t[]){o->B, o->Hkv, o->Skv, o->Dv});
+        new_tensor("v", dtype, 4, (int64_t[]){o->B, o->Hkv, o->Skv, o->Dv});
     fill_normal(&job->args.q, o->seed * 3 + 1);
     fill_normal(&job->args.k, o->seed * 3 + 2);
     fill_normal(&job->args.v, o->seed * 3 + 3);
@@ -273,6 +309,8 @@ static int load_tensors(const struct options *o, struct job *job)
 {
     int n = facc_program_tensor_count(job->program);
     job->tensors = cli_alloc((size_t)n * sizeof *job->tensors);
+    job->args.tensors = job->tensors;
+    job->args.n_tensors = n;
     for (int i = 0; i < n; i++) {
         facc_declared d;
         facc_program_tensor(job->program, i, &d);
@@ -285,12 +323,10 @@ static int load_tensors(const struct options *o, struct job *job)
         int rc = read_array(o->tensors[at].value, &a);
         if (!rc)
             rc = convert_array(o->tensors[at].value, &a, d.dtype);
+        job->tensors[i] = a.t;
         if (rc)
             return rc;
-        job->tensors[i] = a.t;
     }
-    job->args.tensors = job->tensors;
-    job->args.n_tensors = n;
     return EXIT_OK;
 }
 
@@ -384,8 +420,14 @@ void job_outputs(struct job *job, facc_dtype o_dtype, facc_dtype lse_dtype)
 {
     const facc_tensor *q = &job->args.q, *v = &job->args.v;
     int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
-    job->args.o = new_tensor(o_dtype, 4, shape);
-    job->args.lse = new_tensor(lse_dtype, 3, shape);
+    job->args.o = new_tensor("o", o_dtype, 4, shape);
+    job->args.lse = new_tensor("lse", lse_dtype, 3, shape);
+}
+
+void job_free_outputs(facc_args *a)
+{
+    free(a->o.data);
+    free(a->lse.data);
 }
 
 int job_prepare(const struct command *c, const struct options *o,
@@ -431,6 +473,15 @@ int job_prepare(const struct command *c, const struct options *o,
 
 void job_finish(struct job *job)
 {
+    facc_args *a = &job->args;
+    free(a->q.data);
+    free(a->k.data);
+    free(a->v.data);
+    job_free_outputs(a);
+    for (int i = 0; i < a->n_tensors; i++)
+        free(job->tensors[i].data);
+    free(job->tensors);
+    free(job->params);
     facc_program_free(job->program);
     facc_ctx_free(job->ctx);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -267,6 +268,7 @@ bool npy_read(const char *path, facc_dtype raw, struct array *out, char *why,
         ok = false;
     }
     fclose(f);
+    free(text);
     return ok;
 }
 

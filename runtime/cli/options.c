@@ -81,11 +81,31 @@ bool cli_parse_double(const char *text, double *out)
 {
     /* The process never calls setlocale, so strtod reads a '.'. */
     char *end;
+    errno = 0;
     double v = strtod(text, &end);
-    if (end == text || *end)
+    if (end == text || *end || (errno == ERANGE && isinf(v)))
         return false;
     *out = v;
     return true;
+}
+
+bool cli_looks_int(const char *text)
+{
+    text += *text == '-' || *text == '+';
+    return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+const char *cli_next_item(const char **rest, char item[CLI_ITEM])
+{
+    if (!*rest)
+        return NULL;
+    size_t n = strcspn(*rest, ",");
+    bool fits = n < CLI_ITEM;
+    if (fits)
+        memcpy(item, *rest, n);
+    item[fits ? n : 0] = '\0';
+    *rest = (*rest)[n] ? *rest + n + 1 : NULL;
+    return item;
 }
 
 bool cli_parse_dtype(const char *text, facc_dtype *out)
@@ -100,11 +120,11 @@ bool cli_parse_dtype(const char *text, facc_dtype *out)
     return false;
 }
 
-/* "name=value" into a list. */
-static bool add_named(const struct command *c, const char *text,
+/* "name=value", cut in two, into a list. */
+static bool add_named(const struct command *c, char *text,
                       struct named_text *list, int *n, const char *what)
 {
-    const char *eq = strchr(text, '=');
+    char *eq = strchr(text, '=');
     if (!eq || eq == text || !eq[1]) {
         cli_usage(c, "--%s wants name=value, got '%s'", what, text);
         return false;
@@ -113,15 +133,13 @@ static bool add_named(const struct command *c, const char *text,
         cli_usage(c, "more than %d --%s options", MAX_NAMED, what);
         return false;
     }
-    char *name = cli_strdup(text);
-    name[eq - text] = 0;
+    *eq = 0;
     for (int i = 0; i < *n; i++)
-        if (!strcmp(list[i].name, name)) {
-            cli_usage(c, "--%s %s is given twice", what, name);
+        if (!strcmp(list[i].name, text)) {
+            cli_usage(c, "--%s %s is given twice", what, text);
             return false;
         }
-    list[*n].name = name;
-    list[(*n)++].value = cli_strdup(eq + 1);
+    list[(*n)++] = (struct named_text){text, eq + 1};
     return true;
 }
 
@@ -133,8 +151,9 @@ static bool parse_random(const struct command *c, const char *text,
 {
     int64_t v[7];
     int n = 0;
-    char *rest = cli_strdup(text);
-    for (char *part; n >= 0 && (part = strsep(&rest, ",")); n++)
+    const char *rest = text, *part;
+    char item[CLI_ITEM];
+    for (; n >= 0 && (part = cli_next_item(&rest, item)); n++)
         if (n == 7 || !cli_parse_int(part, &v[n]) || v[n] < 0 ||
             v[n] > MAX_SIZE)
             n = -2; /* -1 after this step */

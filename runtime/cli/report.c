@@ -42,14 +42,21 @@ int cli_fail_facc(const facc_error *err)
     return EXIT_FAILED;
 }
 
-void *cli_alloc(size_t bytes)
+void *cli_alloc_for(const char *what, size_t bytes)
 {
-    void *p = calloc(1, bytes ? bytes : 1);
+    void *p = bytes < SIZE_MAX ? calloc(1, bytes ? bytes : 1) : NULL;
     if (!p) {
-        fprintf(stderr, "facc: error: out of memory (%zu bytes)\n", bytes);
+        fprintf(stderr, "facc: error: out of memory: %s\n", what);
         exit(EXIT_FAILED);
     }
     return p;
+}
+
+void *cli_alloc(size_t bytes)
+{
+    char what[32];
+    snprintf(what, sizeof what, "%zu bytes", bytes);
+    return cli_alloc_for(what, bytes);
 }
 
 char *cli_strdup(const char *s)

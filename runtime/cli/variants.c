@@ -2,20 +2,22 @@
  * and explain. */
 #include "runtime/cli/variants.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int variants_split(const struct command *c, const char *text, const char *name,
                    bool (*parse)(const char *item, int *out), int *out, int *n)
 {
-    char *rest = cli_strdup(text);
+    const char *rest = text, *next;
+    char item[CLI_ITEM];
     *n = 0;
     if (!text[0])
         return cli_usage(c, "--%s is empty", name);
-    for (char *item; (item = strsep(&rest, ","));) {
+    while ((next = cli_next_item(&rest, item))) {
         if (*n == MAX_LIST)
             return cli_usage(c, "more than %d values for --%s", MAX_LIST, name);
-        if (!parse(item, &out[(*n)++]))
-            return cli_usage(c, "--%s: '%s' is not understood", name, item);
+        if (!parse(next, &out[(*n)++]))
+            return cli_usage(c, "--%s: '%s' is not understood", name, next);
     }
     return EXIT_OK;
 }
@@ -44,7 +46,9 @@ static bool item_arch(const char *item, int *out)
 static bool item_head_dim(const char *item, int *out)
 {
     int64_t d, dv;
-    char *copy = cli_strdup(item), *slash = strchr(copy, '/');
+    char copy[CLI_ITEM];
+    snprintf(copy, sizeof copy, "%s", item);
+    char *slash = strchr(copy, '/');
     if (slash)
         *slash++ = 0;
     if (!cli_parse_int(copy, &d) || d < 1 || d > 4096)

@@ -45,6 +45,7 @@ np.save("raw16.npy", rng.standard_normal((1, 4, 50, 16), dtype=np.float32).view(
 data = open("q.npy", "rb").read()
 open("cut.npy", "wb").write(data[:-100])
 open("cuthead.npy", "wb").write(data[:40])
+np.save("empty.npy", np.zeros(0, np.int32))
 open("text.npy", "w").write("hello")
 
 # Headers as nobody should write them, and as somebody may.
@@ -138,7 +139,7 @@ want 2 '--v FILE.npy is missing' "$facc" run --q q.npy --k k.npy --stats --devic
 want 2 'six or seven' "$facc" run --random 1,2,3 --stats
 want 2 'finite' "$facc" run --random 1,1,1,8,8,8 --scale nan --stats
 want 2 'no dtype' "$facc" run --random 1,1,1,8,8,8 --dtype f12 --stats
-want 1 'out of memory' "$facc" run --random 65536,65536,65536,65536,65536,65536 --device cpu --stats
+want 1 'out of memory: q is too large, \[65536, 65536, 65536, 65536\] of f32' "$facc" run --random 65536,65536,65536,65536,65536,65536 --device cpu --stats
 want 2 'not both' "$facc" run alibi.lua --mask 'q >= kv' $qkv --stats
 want 2 'name=value' "$facc" run --tensor slopes --stats
 want 2 'cpu, gpu or gpu:N' "$facc" run --device tpu --random 1,1,1,8,8,8 --stats
@@ -209,6 +210,13 @@ want 1 'holds i64, the mod declares f32' "$facc" $alibi --tensor slopes=islopes.
 want 1 "slopes.*3" "$facc" $alibi --tensor slopes=slopes3.npy --param window=9
 want 1 "'nine' is none" "$facc" $alibi --tensor slopes=slopes.npy --param window=nine
 want 1 'multiple' "$facc" run --q q.npy --k k3.npy --v k3.npy --stats --device cpu
+want 1 'no 64-bit integer; write 9223372036854775808.0' "$facc" run --mask 'q - kv < w' --param w=9223372036854775808 $random --stats
+want 0 'TFLOP' "$facc" run --mask 'q - kv < w' --param w=9223372036854775808.0 $random --stats
+want 1 'does not fit' "$facc" run --mask 'q - kv < w' --param w=9223372036854775807 $random --stats
+want 1 "'1e400' is none" "$facc" run --mask 'q - kv < w' --param w=1e400 $random --stats
+want 1 'does not fit' "$facc" run --mask 'q - kv < w' --param w=1e39 $random --stats
+want 0 'TFLOP' "$facc" run --mask 'q - kv < w' --param w=inf $random --stats
+want 0 'TFLOP' "$facc" run --mask 'q - kv < t[b]' --tensor t=empty.npy --random 0,1,1,8,8,8 --device cpu --stats
 want 0 'Dv 8' "$facc" run --q q.npy --k k.npy --v v8.npy --stats --device cpu
 
 # the user's Lua: file and line

@@ -469,11 +469,13 @@ static const struct file files[] = {
     {"local facc = require 'facc'\nlocal t = facc.param('t', 'bool')", 2,
      "facc.param 't': unknown type 'bool'; known are i32 i64 f32"},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {'S'})", 2,
-     "facc.tensor 't': dimension 1 must be a positive integer or one of \"B\" "
+     "facc.tensor 't': dimension 1 must be an integer from 0 on or one of "
+     "\"B\" "
      "\"H\" \"Hkv\" \"q\" \"kv\""},
-    {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {4, 0})",
+    {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {4, -1})",
      2,
-     "facc.tensor 't': dimension 2 must be a positive integer or one of \"B\" "
+     "facc.tensor 't': dimension 2 must be an integer from 0 on or one of "
+     "\"B\" "
      "\"H\" \"Hkv\" \"q\" \"kv\""},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', "
      "{1,2,3,4,5,6})",
