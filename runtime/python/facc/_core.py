@@ -11,8 +11,7 @@ from collections import namedtuple
 
 from . import _abi
 from ._error import Error, check, new_error
-from ._tensor import (cuda_index, dtype_name, empty_like, fill, need_array, refuse_gradient,
-                      torch_of)
+from ._tensor import cuda_index, dtype_name, empty_like, fill, need_array, torch_of
 
 _lib = _abi.load()
 
@@ -309,8 +308,6 @@ class Arguments:
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
         self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured]
-        refuse_gradient([("q", q), ("k", k), ("v", v), ("out", out), ("lse", lse),
-                         *((d.name, x) for d, x in zip(program.tensors, captured))])
         self._fill(a.q, q, "q")
         self._fill(a.k, k, "k")
         self._fill(a.v, v, "v")

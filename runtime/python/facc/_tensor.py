@@ -47,16 +47,12 @@ def cuda_index(x):
     return -1
 
 
-def refuse_gradient(arrays):
+def refuse_gradient(x, what, torch):
     """There is no backward yet; a silently missing gradient would be worse
     than an error."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.is_grad_enabled():
-        return
-    for name, x in arrays:
-        if isinstance(x, torch.Tensor) and x.requires_grad:
-            raise Error(_abi.ERR_UNSUPPORTED, f"{name} requires a gradient, and facc has no backward "
-                        "yet: detach it, or call inside torch.no_grad()")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise Error(_abi.ERR_UNSUPPORTED, f"{what} requires a gradient, and facc has no backward "
+                    "yet: detach it, or call inside torch.no_grad()")
 
 
 def fill(view, x, what, writable=False):
@@ -69,6 +65,7 @@ def fill(view, x, what, writable=False):
     if rank > _abi.MAX_DIMS:
         raise Error(_abi.ERR_ARGUMENT, f"{what} has rank {rank}; at most {_abi.MAX_DIMS}")
     if torch is not None:
+        refuse_gradient(x, what, torch)
         view.data, strides, device = x.data_ptr(), x.stride(), cuda_index(x)
     else:
         device, interface = -1, x.__array_interface__

@@ -28,7 +28,7 @@ class Gradient(unittest.TestCase):
         yield "q", lambda: facc.attention(wants, plain(), plain())
         yield "k", lambda: facc.attention(plain(), wants, plain())
         yield "v", lambda: facc.attention(plain(), plain(), wants)
-        yield "t", lambda: facc.attention(plain(), plain(), plain(), score_mod="score + t[h]", tensors={"t": slopes})
+        yield "tensor 't'", lambda: facc.attention(plain(), plain(), plain(), score_mod="score + t[h]", tensors={"t": slopes})
         out = Tensor(np.empty_like(self.values), True)
         yield "out", lambda: facc.attention(plain(), plain(), plain(), out=out)
 
@@ -44,7 +44,7 @@ class Gradient(unittest.TestCase):
         with mock.patch.dict(sys.modules, torch=stand_in.torch(False)):
             for name, call in self.calls():
                 got = call()
-                if name != "t":
+                if name != "tensor 't'":
                     np.testing.assert_array_equal(got.values, want)
 
 
