@@ -16,7 +16,7 @@
 #include "runtime/cache_entry.h"
 #include "runtime/facc.h"
 
-enum { STALE_SECONDS = 3600, POLL_MS = 10 };
+enum { POLL_MS = 10 };
 
 /* A relative directory is taken from where the process is now: chdir later
  * must not move the cache. */
@@ -131,7 +131,7 @@ bool cache_write(const struct cache *c, const char *key, const char *text,
         return true;
     if (!entry_publish(c->dirs[0], key, text, size, item, d))
         return false;
-    entry_sweep(c->dirs[0], STALE_SECONDS);
+    entry_sweep(c->dirs[0], ENTRY_STALE_SECONDS);
     return true;
 }
 

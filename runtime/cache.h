@@ -76,11 +76,12 @@ struct cache_listing {
     int64_t bytes, last_used;
     bool valid;
 };
-/* Every entry of directory `i` until fn returns nonzero. False: *d filled. */
+/* cache_admin.c. Every entry of directory `i` until fn returns nonzero. False:
+ * *d filled. */
 bool cache_each(const struct cache *c, int i,
                 int (*fn)(void *user, const struct cache_listing *e),
                 void *user, struct diag *d);
-/* cache_admin.c. Entries of the first directory beyond max_bytes (negative:
+/* Likewise. Entries of the first directory beyond max_bytes (negative:
  * no cap), least recently used first, and all invalid ones. */
 bool cache_gc(const struct cache *c, int64_t max_bytes, int64_t *removed,
               int64_t *freed, struct diag *d);

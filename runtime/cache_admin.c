@@ -1,5 +1,5 @@
-/* Looking after the cache: listing, garbage collection, clearing. Called by
- * facc_cache_* in context.c's callers, never on the way to a kernel. */
+/* Looking after the cache: listing, garbage collection, clearing, for
+ * facc_cache_* at the end; never on the way to a kernel. */
 #include "runtime/cache.h"
 
 #include <dirent.h>
@@ -13,8 +13,6 @@
 #include "runtime/context.h"
 #include "runtime/error.h"
 #include "runtime/facc.h"
-
-enum { STALE_SECONDS = 3600 };
 
 /* Names in DIR/v1/sub (or DIR/v1 for NULL) that `keep` accepts. */
 struct names {
@@ -199,7 +197,7 @@ bool cache_gc(const struct cache *c, int64_t max_bytes, int64_t *removed,
         drop(&g, g.list[i].key, g.list[i].bytes);
         g.total -= g.list[i].bytes;
     }
-    entry_sweep(c->dirs[0], STALE_SECONDS);
+    entry_sweep(c->dirs[0], ENTRY_STALE_SECONDS);
     free(g.list);
     *removed = g.removed;
     *freed = g.freed;
@@ -216,7 +214,7 @@ bool cache_clear(const struct cache *c, int64_t *removed, struct diag *d)
     for (size_t k = 0; ok && k < keys.n; k++)
         if (entry_retire(c->dirs[0], keys.name[k], true))
             (*removed)++;
-    entry_sweep(c->dirs[0], STALE_SECONDS);
+    entry_sweep(c->dirs[0], ENTRY_STALE_SECONDS);
     free(keys.name);
     return ok;
 }

@@ -41,6 +41,8 @@ bool entry_publish(const char *dir, const char *key, const char *text,
                    size_t size, const struct cache_item *item, struct diag *d);
 /* Moves an entry out of sight; deletes it too when `destroy`. */
 bool entry_retire(const char *dir, const char *key, bool destroy);
+/* A temporary of that age has no writer any more. */
+enum { ENTRY_STALE_SECONDS = 3600 };
 /* Removes temporaries (and retired entries) older than max_age seconds. */
 void entry_sweep(const char *dir, int64_t max_age);
 /* Size of all files and time of last use. */
