@@ -1,7 +1,8 @@
 /* Nodes as C text. In: a node and the place that asks; out: an expression of
  * names, members and literals, with shared values named once in their place.
  * Ops print by ops.def's cuda column; leaves, loads and logic here, linear
- * forms in form.c. */
+ * forms in form.c. Called by variant.c for the roots, and by every file that
+ * prints operands. */
 #include "compiler/emit/writer.h"
 
 #include <inttypes.h>
@@ -11,17 +12,17 @@
 /* A text longer than this becomes a variable of its own. */
 enum { MAX_TEXT = 160 };
 
-bool is_cell(enum place p)
+bool expr_is_cell(enum place p)
 {
     return p == PLACE_SCORE || p == PLACE_MASK;
 }
 
-bool fits_int(struct range x)
+bool expr_fits_int(struct range x)
 {
     return x.lo >= INT32_MIN && x.hi <= INT32_MAX;
 }
 
-const char *type_of(const struct emitter *e, ir_ref r)
+const char *expr_type(const struct emitter *e, ir_ref r)
 {
     switch ((enum ir_type)ir_node(e->g, r)->type) {
     case IR_BOOL:
@@ -31,7 +32,7 @@ const char *type_of(const struct emitter *e, ir_ref r)
     case IR_INT:
         break;
     }
-    return fits_int(e->range[r]) ? "int" : "long long";
+    return expr_fits_int(e->range[r]) ? "int" : "long long";
 }
 
 /* Made where it is asked for: literals, arguments, sizes. */
@@ -44,7 +45,7 @@ static bool is_leaf(const struct emitter *e, enum place p, ir_ref r)
            n->op != IR_LOAD_F;
 }
 
-enum place home(const struct emitter *e, enum place p, ir_ref r)
+enum place expr_home(const struct emitter *e, enum place p, ir_ref r)
 {
     if (is_leaf(e, p, r))
         return p;
@@ -77,7 +78,8 @@ const char *expr_float_const(struct emitter *e, double v)
     e->failed |= b.failed;
     const char *s = strbuf_text(&b);
     const char *dot = strpbrk(s, ".e") ? "" : ".0";
-    return signbit(f) ? fmt(e, "(%s%sf)", s, dot) : fmt(e, "%s%sf", s, dot);
+    return signbit(f) ? writer_format(e, "(%s%sf)", s, dot)
+                      : writer_format(e, "%s%sf", s, dot);
 }
 
 const char *expr_int_const(struct emitter *e, int64_t v, bool wide)
@@ -87,8 +89,8 @@ const char *expr_int_const(struct emitter *e, int64_t v, bool wide)
     if (v == INT32_MIN && !wide)
         return "kMinInt";
     wide |= v < INT32_MIN || v > INT32_MAX;
-    return fmt(e, v < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", v,
-               wide ? "ll" : "");
+    return writer_format(e, v < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", v,
+                         wide ? "ll" : "");
 }
 
 static const char *variable(struct emitter *e, enum place p, int64_t var)
@@ -103,7 +105,7 @@ static const char *variable(struct emitter *e, enum place p, int64_t var)
         [IR_VAR_SIZE_HKV] = "args.Hkv",
         [IR_VAR_SIZE_Q] = "args.Sq",
         [IR_VAR_SIZE_KV] = "args.Skv"};
-    if (var == IR_VAR_KV && is_cell(p))
+    if (var == IR_VAR_KV && expr_is_cell(p))
         return "(kv0 + c)";
     if (var == IR_VAR_KV && p == PLACE_BASE)
         return "kv0";
@@ -123,24 +125,25 @@ static const char *leaf(struct emitter *e, enum place p, ir_ref r)
     if (n->op == IR_VAR_I)
         return variable(e, p, n->i);
     if (n->op == IR_PARAM_F)
-        return fmt(e, "args.params[%" PRId64 "].f", n->i);
+        return writer_format(e, "args.params[%" PRId64 "].f", n->i);
     if (n->op == IR_PARAM_I)
-        return fmt(e,
-                   fits_int(e->range[r]) ? "(int)args.params[%" PRId64 "].i"
-                                         : "args.params[%" PRId64 "].i",
-                   n->i);
+        return writer_format(e,
+                             expr_fits_int(e->range[r])
+                                 ? "(int)args.params[%" PRId64 "].i"
+                                 : "args.params[%" PRId64 "].i",
+                             n->i);
     return "(s * args.scale)"; /* SCORE */
 }
 
-/* --- loads ------------------------------------------------------------------
- */
+/* --- loads --------------------------------------------------------------- */
 
 static const char *index_offset(struct emitter *e, enum place p, ir_ref load,
                                 uint32_t d)
 {
-    return fmt(e, "facc_at<%u>(args.tensors[%" PRId64 "], %s)", d,
-               ir_node(e->g, load)->i,
-               bare(e, expr(e, p, ir_arg(e->g, load, d))));
+    return writer_format(
+        e, "facc_at<%u>(args.tensors[%" PRId64 "], %s)", d,
+        ir_node(e->g, load)->i,
+        writer_bare(e, expr_text(e, p, ir_arg(e->g, load, d))));
 }
 
 /* The widest-scope place below p that knows some index of the load: row, else
@@ -154,7 +157,7 @@ static enum place offset_home(const struct emitter *e, enum place p,
         tile |= s == SCOPE_TILE;
         row |= s == SCOPE_ROW;
     }
-    if (row && is_cell(p))
+    if (row && expr_is_cell(p))
         return PLACE_ROW;
     return tile ? PLACE_TILE : p;
 }
@@ -172,13 +175,13 @@ const char *expr_offset_part(struct emitter *e, enum place p, ir_ref load)
     const enum place wider = offset_home(e, p, load);
     const char *sum = "";
     if (wider != p)
-        sum = member(e, wider, MEMBER_OFFSET, load, IR_NONE);
+        sum = member_name(e, wider, MEMBER_OFFSET, load, IR_NONE);
     for (uint32_t d = 0; d < ir_node(e->g, load)->n; d++) {
         const ir_ref x = ir_arg(e->g, load, d);
         if (!known_in(e, p, x) || (wider != p && known_in(e, wider, x)))
             continue;
-        sum = fmt(e, "%s%s%s", sum, *sum ? " + " : "",
-                  index_offset(e, p, load, d));
+        sum = writer_format(e, "%s%s%s", sum, *sum ? " + " : "",
+                            index_offset(e, p, load, d));
     }
     return *sum ? sum : "0ll";
 }
@@ -186,19 +189,18 @@ const char *expr_offset_part(struct emitter *e, enum place p, ir_ref load)
 static const char *load(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
-    const char *text = fmt(e, "facc_load_%s(args.tensors[%" PRId64 "], %s)",
-                           dtype_name(e->g->tensors[n->i].dtype), n->i,
-                           expr_offset_part(e, p, r));
+    const char *text = writer_format(
+        e, "facc_load_%s(args.tensors[%" PRId64 "], %s)",
+        dtype_name(e->g->tensors[n->i].dtype), n->i, expr_offset_part(e, p, r));
     return text;
 }
 
-/* --- logic
- * ---------------------------------------------------------------------- */
+/* --- logic --------------------------------------------------------------- */
 
 /* Where an operand of n-ary logic is decided: a place, or p itself. */
 static enum place operand_home(const struct emitter *e, enum place p, ir_ref x)
 {
-    return is_cell(p) && form_kv(e, x) ? p : home(e, p, x);
+    return expr_is_cell(p) && form_kv(e, x) ? p : expr_home(e, p, x);
 }
 
 static void join(struct emitter *e, struct strbuf *b, ir_ref r, const char *x)
@@ -222,7 +224,7 @@ const char *expr_logic_part(struct emitter *e, enum place p, ir_ref r)
     for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
         if (operand_home(e, PLACE_MASK, x) == p)
-            join(e, &b, r, expr(e, p, x));
+            join(e, &b, r, expr_text(e, p, x));
     }
     return joined(e, &b);
 }
@@ -233,32 +235,32 @@ static const char *logic(struct emitter *e, enum place p, ir_ref r)
     int n_at[PLACE_COUNT] = {0};
     struct strbuf b;
     strbuf_init(&b, e->arena);
-    for (uint32_t k = 0; is_cell(p) && k < ir_node(e->g, r)->n; k++)
+    for (uint32_t k = 0; expr_is_cell(p) && k < ir_node(e->g, r)->n; k++)
         n_at[operand_home(e, p, ir_arg(e->g, r, k))]++;
     n_at[p] = 0;
     for (int w = PLACE_TILE; w <= PLACE_DIAG; w++)
         if (n_at[w] > 1)
-            join(e, &b, r, member(e, (enum place)w, MEMBER_PART, r, IR_NONE));
+            join(e, &b, r,
+                 member_name(e, (enum place)w, MEMBER_PART, r, IR_NONE));
     for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
         if (n_at[operand_home(e, p, x)] < 2)
-            join(e, &b, r, expr(e, p, x));
+            join(e, &b, r, expr_text(e, p, x));
     }
     return joined(e, &b);
 }
 
-/* --- ops of the table
- * --------------------------------------------------------------- */
+/* --- ops of the table ---------------------------------------------------- */
 
 /* 64-bit if any int among result and operands is: the operation is done at
  * that width. */
 static bool op_is_wide(const struct emitter *e, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
-    bool wide = n->type == IR_INT && !fits_int(e->range[r]);
+    bool wide = n->type == IR_INT && !expr_fits_int(e->range[r]);
     for (uint32_t k = 0; k < n->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
-        wide |= ir_node(e->g, x)->type == IR_INT && !fits_int(e->range[x]);
+        wide |= ir_node(e->g, x)->type == IR_INT && !expr_fits_int(e->range[x]);
     }
     return wide || n->op == IR_ISHL || n->op == IR_ISHR;
 }
@@ -278,7 +280,7 @@ static const char *substitute(struct emitter *e, const char *pattern,
         const bool argument =
             s > pattern && (s[-1] == '(' || (s[-1] == ' ' && s[-2] == ',')) &&
             (s[2] == ',' || s[2] == ')');
-        strbuf_add(&b, argument ? bare(e, x) : x);
+        strbuf_add(&b, argument ? writer_bare(e, x) : x);
         s++;
     }
     e->failed |= b.failed;
@@ -295,8 +297,9 @@ static const char *unsigned_division(struct emitter *e, enum place p, ir_ref r,
         !ir_is(e->g, y, IR_CONST_I) || ir_node(e->g, y)->i <= 0 ||
         e->range[x].lo < 0)
         return NULL;
-    return fmt(e, "(int)((unsigned)%s %c %" PRId64 "u)", expr(e, p, x),
-               n->op == IR_IDIV ? '/' : '%', ir_node(e->g, y)->i);
+    return writer_format(e, "(int)((unsigned)%s %c %" PRId64 "u)",
+                         expr_text(e, p, x), n->op == IR_IDIV ? '/' : '%',
+                         ir_node(e->g, y)->i);
 }
 
 static const char *table_op(struct emitter *e, enum place p, ir_ref r)
@@ -311,29 +314,27 @@ static const char *table_op(struct emitter *e, enum place p, ir_ref r)
         const ir_ref x = ir_arg(e->g, r, k);
         operand[k] = wide && ir_node(e->g, x)->type == IR_INT
                          ? expr_wide(e, p, x)
-                         : expr(e, p, x);
+                         : expr_text(e, p, x);
     }
     text = substitute(e, ir_op_info((enum ir_op)n->op)->cuda, operand);
-    const bool narrow = n->type == IR_INT && wide && fits_int(e->range[r]);
-    return narrow ? fmt(e, "(int)%s", text) : text;
+    const bool narrow = n->type == IR_INT && wide && expr_fits_int(e->range[r]);
+    return narrow ? writer_format(e, "(int)%s", text) : text;
 }
 
-/* --- any node
- * ---------------------------------------------------------------------------
- */
+/* --- any node ------------------------------------------------------------ */
 
 static const char *length(struct emitter *e, enum place p, ir_ref r)
 {
-    return fmt(e, "facc_len_%s(args, %s)",
-               ir_is(e->g, r, IR_LEN_Q) ? "q" : "kv",
-               expr(e, p, ir_arg(e->g, r, 0)));
+    return writer_format(e, "facc_len_%s(args, %s)",
+                         ir_is(e->g, r, IR_LEN_Q) ? "q" : "kv",
+                         expr_text(e, p, ir_arg(e->g, r, 0)));
 }
 
 static const char *inline_text(struct emitter *e, enum place p, ir_ref r)
 {
     const enum ir_op op = (enum ir_op)ir_node(e->g, r)->op;
     if (op == IR_LIN)
-        return form_value(e, p, r, !fits_int(e->range[r]));
+        return form_value(e, p, r, !expr_fits_int(e->range[r]));
     if (op == IR_GE0 || op == IR_EQ0)
         return form_compare(e, p, r, false);
     if (op == IR_NOT && ir_is(e->g, ir_arg(e->g, r, 0), IR_EQ0))
@@ -353,10 +354,10 @@ static bool from_base(const struct emitter *e, enum place p, ir_ref r)
 {
     if (ir_is(e->g, r, IR_I2F) || ir_is(e->g, r, IR_NOT))
         r = ir_arg(e->g, r, 0);
-    return is_cell(p) && form_kv(e, r) != 0;
+    return expr_is_cell(p) && form_kv(e, r) != 0;
 }
 
-const char *expr(struct emitter *e, enum place p, ir_ref r)
+const char *expr_text(struct emitter *e, enum place p, ir_ref r)
 {
     struct place_text *at = &e->at[p];
     if (e->failed)
@@ -365,19 +366,20 @@ const char *expr(struct emitter *e, enum place p, ir_ref r)
         return at->local[r];
     if (is_leaf(e, p, r))
         return leaf(e, p, r);
-    const enum place where = home(e, p, r);
+    const enum place where = expr_home(e, p, r);
     if (where != p && !from_base(e, p, r))
-        return member(e, where, MEMBER_VALUE, r, IR_NONE);
+        return member_name(e, where, MEMBER_VALUE, r, IR_NONE);
     const char *text = inline_text(e, p, r);
     if (at->uses[r] < 2 && strlen(text) <= MAX_TEXT)
         return text;
-    return at->local[r] = statement(e, p, r, type_of(e, r), text);
+    return at->local[r] = writer_add_local(e, p, r, expr_type(e, r), text);
 }
 
 const char *expr_wide(struct emitter *e, enum place p, ir_ref r)
 {
     if (ir_is(e->g, r, IR_CONST_I))
         return expr_int_const(e, ir_node(e->g, r)->i, true);
-    const char *text = expr(e, p, r);
-    return fits_int(e->range[r]) ? fmt(e, "(long long)%s", text) : text;
+    const char *text = expr_text(e, p, r);
+    return expr_fits_int(e->range[r]) ? writer_format(e, "(long long)%s", text)
+                                      : text;
 }

@@ -3,7 +3,7 @@
  * the evaluator (ir/eval_poison.c): an arm that a select does not take and
  * operands that AND or OR does not need do not matter. In: nodes; out: text
  * of faults in their places, and reports for cells that count. Called by
- * variant.c. */
+ * variant.c; member.c asks for the members' values. */
 #include "compiler/emit/writer.h"
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@ static const char *first(struct emitter *e, const char *a, const char *b)
 {
     if (!*a || !*b)
         return *a ? a : b;
-    return fmt(e, "facc_first(%s, %s)", a, b);
+    return writer_format(e, "facc_first(%s, %s)", a, b);
 }
 
 static const char *of_operands(struct emitter *e, enum place p, ir_ref r)
@@ -52,12 +52,13 @@ static const char *of_load(struct emitter *e, enum place p, ir_ref r)
     const struct ir_node *n = ir_node(e->g, r);
     const char *text = of_operands(e, p, r);
     for (uint32_t d = 0; d < n->n; d++)
-        text = first(e, text,
-                     fmt(e,
-                         "facc_outside<%" PRIu32 ">(args.tensors[%" PRId64
-                         "], %" PRId64 ", %" PRIu32 ", %s)",
-                         d, n->i, n->i, n->line,
-                         bare(e, expr(e, p, ir_arg(e->g, r, d)))));
+        text = first(
+            e, text,
+            writer_format(e,
+                          "facc_outside<%" PRIu32 ">(args.tensors[%" PRId64
+                          "], %" PRId64 ", %" PRIu32 ", %s)",
+                          d, n->i, n->i, n->line,
+                          writer_bare(e, expr_text(e, p, ir_arg(e->g, r, d)))));
     return text;
 }
 
@@ -69,7 +70,8 @@ static const char *of_select(struct emitter *e, enum place p, ir_ref r)
         const ir_ref x = ir_arg(e->g, r, k + 1);
         arm[k] = e->may_fault[x] ? fault(e, p, x) : "0ull";
     }
-    const char *taken = fmt(e, "(%s ? %s : %s)", expr(e, p, c), arm[0], arm[1]);
+    const char *taken =
+        writer_format(e, "(%s ? %s : %s)", expr_text(e, p, c), arm[0], arm[1]);
     return first(e, e->may_fault[c] ? fault(e, p, c) : "", taken);
 }
 
@@ -79,13 +81,14 @@ static const char *of_logic(struct emitter *e, enum place p, ir_ref r)
     const char *decides = "false";
     for (uint32_t k = 0; k < ir_node(e->g, r)->n; k++) {
         const ir_ref x = ir_arg(e->g, r, k);
-        const char *value =
-            fmt(e, ir_is(e->g, r, IR_AND) ? "!%s" : "%s", expr(e, p, x));
-        decides = e->may_fault[x] ? fmt(e, "%s | (%s == 0 & %s)", decides,
-                                        fault(e, p, x), value)
-                                  : fmt(e, "%s | %s", decides, value);
+        const char *value = writer_format(
+            e, ir_is(e->g, r, IR_AND) ? "!%s" : "%s", expr_text(e, p, x));
+        decides = e->may_fault[x]
+                      ? writer_format(e, "%s | (%s == 0 & %s)", decides,
+                                      fault(e, p, x), value)
+                      : writer_format(e, "%s | %s", decides, value);
     }
-    return fmt(e, "(%s ? 0ull : %s)", decides, of_operands(e, p, r));
+    return writer_format(e, "(%s ? 0ull : %s)", decides, of_operands(e, p, r));
 }
 
 const char *fault_value(struct emitter *e, enum place p, ir_ref r)
@@ -108,11 +111,11 @@ static const char *fault(struct emitter *e, enum place p, ir_ref r)
         return "";
     if (at->fault[r])
         return at->fault[r];
-    const enum place where = home(e, p, r);
+    const enum place where = expr_home(e, p, r);
     if (where != p)
-        return member(e, where, MEMBER_FAULT, r, IR_NONE);
+        return member_name(e, where, MEMBER_FAULT, r, IR_NONE);
     return at->fault[r] =
-               statement(e, p, r, "facc_fault", fault_value(e, p, r));
+               writer_add_local(e, p, r, "facc_fault", fault_value(e, p, r));
 }
 
 /* Reports the root's fault if the cell is inside the lengths and, for a
@@ -121,15 +124,15 @@ void fault_report(struct emitter *e, enum place p, ir_ref root, ir_ref keep)
 {
     if (!e->may_fault[root])
         return;
-    const char *b = expr(e, p, e->var_b);
-    const char *live = fmt(e,
-                           "(q < facc_len_q(args, %s)) & "
-                           "(kv0 + c < facc_len_kv(args, %s))",
-                           b, b);
+    const char *b = expr_text(e, p, e->var_b);
+    const char *live = writer_format(e,
+                                     "(q < facc_len_q(args, %s)) & "
+                                     "(kv0 + c < facc_len_kv(args, %s))",
+                                     b, b);
     if (keep != IR_NONE)
-        live = fmt(e, "%s & %s", live, expr(e, p, keep));
+        live = writer_format(e, "%s & %s", live, expr_text(e, p, keep));
     if (keep != IR_NONE && e->may_fault[keep])
-        live = fmt(e, "%s & (%s == 0)", live, fault(e, p, keep));
+        live = writer_format(e, "%s & (%s == 0)", live, fault(e, p, keep));
     const char *what = fault(e, p, root);
     strbuf_addf(&e->at[p].body, "        facc_report(args, %s, ", what);
     strbuf_add(&e->at[p].body, live);

@@ -1,7 +1,9 @@
-/* Linear forms as C text: values (LIN), and comparisons (GE0, EQ0) with the
- * terms split over both sides, so that no side can overflow where the whole
- * would. Terms of a wider scope are summed there, as its members. Forms
- * linear in kv over row values come from Base plus the constant column c. */
+/* Linear forms. In: a LIN, GE0 or EQ0 and the place that asks; out: C text of
+ * its value, or of the comparison with the terms split over both sides, so
+ * that no side can overflow where the whole would. Terms of a wider scope are
+ * summed there, as its members. Forms linear in kv over row values come from
+ * Base plus the constant column c. Called by expr.c; member.c asks for the
+ * members' values. */
 #include "compiler/emit/writer.h"
 
 #include <inttypes.h>
@@ -54,7 +56,7 @@ int64_t form_kv(const struct emitter *e, ir_ref r)
     return k >= -MAX_KV_FACTOR && k <= MAX_KV_FACTOR ? k : 0;
 }
 
-/* --- ranges ------------------------------------------------------------- */
+/* --- ranges -------------------------------------------------------------- */
 
 static int64_t add(int64_t a, int64_t b)
 {
@@ -83,7 +85,7 @@ static struct range sum(struct range a, struct range b)
     return (struct range){add(a.lo, b.lo), add(a.hi, b.hi)};
 }
 
-/* --- items ---------------------------------------------------------------- */
+/* --- items --------------------------------------------------------------- */
 
 /* Which wider place sums the term for p, or p itself. */
 static enum place group_of(const struct emitter *e, enum place p, ir_ref x)
@@ -91,10 +93,10 @@ static enum place group_of(const struct emitter *e, enum place p, ir_ref x)
     if (p == PLACE_TILE)
         return p;
     if (e->scope[x] == SCOPE_TILE)
-        return is_cell(p) || p == PLACE_BASE ? PLACE_ROW : PLACE_TILE;
-    if (e->scope[x] == SCOPE_ROW && (is_cell(p) || p == PLACE_BASE))
+        return expr_is_cell(p) || p == PLACE_BASE ? PLACE_ROW : PLACE_TILE;
+    if (e->scope[x] == SCOPE_ROW && (expr_is_cell(p) || p == PLACE_BASE))
         return PLACE_ROW;
-    if (e->scope[x] == SCOPE_COL && is_cell(p))
+    if (e->scope[x] == SCOPE_COL && expr_is_cell(p))
         return PLACE_COL;
     return p;
 }
@@ -142,9 +144,9 @@ static void add_part(struct emitter *e, struct form *f, ir_ref r,
         x = negated(x);
     f->item[f->n++] = (struct item){
         .k = negative ? -1 : 1,
-        .part = member(e, where, negative ? MEMBER_PART_NEG : MEMBER_PART, r,
-                       IR_NONE),
-        .wide_part = !fits_int(x),
+        .part = member_name(e, where, negative ? MEMBER_PART_NEG : MEMBER_PART,
+                            r, IR_NONE),
+        .wide_part = !expr_fits_int(x),
         .x = x};
 }
 
@@ -199,9 +201,9 @@ static bool collect(struct emitter *e, enum place p, ir_ref r, struct form *f)
         e->failed = true;
         return false;
     }
-    if (is_cell(p) || p == PLACE_BASE) {
+    if (expr_is_cell(p) || p == PLACE_BASE) {
         const bool positive = add_group(e, p, r, PLACE_ROW, f);
-        if (is_cell(p))
+        if (expr_is_cell(p))
             add_columns(e, p, r, f, positive);
     } else if (p != PLACE_TILE) {
         add_group(e, p, r, PLACE_TILE, f);
@@ -214,21 +216,23 @@ static bool collect(struct emitter *e, enum place p, ir_ref r, struct form *f)
     return true;
 }
 
-/* --- text ------------------------------------------------------------------
- */
+/* --- text ---------------------------------------------------------------- */
 
 static const char *item_text(struct emitter *e, enum place p,
                              const struct item *t, bool wide)
 {
     const char *x;
     if (t->part)
-        x = wide && !t->wide_part ? fmt(e, "(long long)%s", t->part) : t->part;
+        x = wide && !t->wide_part ? writer_format(e, "(long long)%s", t->part)
+                                  : t->part;
     else if (p == PLACE_DIAG && is_var(e, t->term, IR_VAR_Q))
         x = wide ? "(long long)q_minus_kv" : "q_minus_kv";
     else
-        x = wide ? expr_wide(e, p, t->term) : expr(e, p, t->term);
+        x = wide ? expr_wide(e, p, t->term) : expr_text(e, p, t->term);
     const uint64_t k = t->k < 0 ? 0 - (uint64_t)t->k : (uint64_t)t->k;
-    return k == 1 ? x : fmt(e, "%" PRIu64 "%s * %s", k, wide ? "ll" : "", x);
+    return k == 1
+               ? x
+               : writer_format(e, "%" PRIu64 "%s * %s", k, wide ? "ll" : "", x);
 }
 
 /* Does every partial sum, in the order of printing, fit 32 bits? */
@@ -241,12 +245,13 @@ static bool sums_fit(const struct form *f)
                 continue;
             const struct range t = scaled(f->item[j].k, f->item[j].x);
             s = sum(s, t);
-            if (!fits_int(f->item[j].x) || !fits_int(t) || !fits_int(s))
+            if (!expr_fits_int(f->item[j].x) || !expr_fits_int(t) ||
+                !expr_fits_int(s))
                 return false;
         }
         if ((f->c < 0) == pass) {
             s = sum(s, (struct range){f->c, f->c});
-            if (!fits_int(s))
+            if (!expr_fits_int(s))
                 return false;
         }
     }
@@ -295,22 +300,23 @@ const char *form_step(struct emitter *e, int64_t k)
 {
     if (k == 1)
         return "c";
-    return k == -1 ? "-c" : fmt(e, "%" PRId64 " * c", k);
+    return k == -1 ? "-c" : writer_format(e, "%" PRId64 " * c", k);
 }
 
 const char *form_value(struct emitter *e, enum place p, ir_ref r, bool wide)
 {
     struct form f;
-    const int64_t kv = is_cell(p) ? form_kv(e, r) : 0;
+    const int64_t kv = expr_is_cell(p) ? form_kv(e, r) : 0;
     if (kv)
-        return fmt(e, "(%s %s %s)",
-                   member(e, PLACE_BASE, MEMBER_FORM, r, IR_NONE),
-                   kv < 0 ? "-" : "+", form_step(e, kv < 0 ? -kv : kv));
+        return writer_format(
+            e, "(%s %s %s)",
+            member_name(e, PLACE_BASE, MEMBER_FORM, r, IR_NONE),
+            kv < 0 ? "-" : "+", form_step(e, kv < 0 ? -kv : kv));
     if (!collect(e, p, r, &f))
         return "";
     const bool in_wide = wide || !sums_fit(&f);
     const char *text = sum_text(e, p, &f, in_wide);
-    return in_wide && !wide ? fmt(e, "(int)%s", text) : text;
+    return in_wide && !wide ? writer_format(e, "(int)%s", text) : text;
 }
 
 /* The items of one sign, made positive, and the constant if it is there. */
@@ -337,12 +343,13 @@ const char *form_compare(struct emitter *e, enum place p, ir_ref r,
 {
     const bool ge = ir_is(e->g, r, IR_GE0);
     const char *op = ge ? ">=" : unequal ? "!=" : "==";
-    const int64_t kv = is_cell(p) ? form_kv(e, r) : 0;
+    const int64_t kv = expr_is_cell(p) ? form_kv(e, r) : 0;
     struct form f;
     if (kv)
-        return fmt(e, "(%s %s %s)",
-                   member(e, PLACE_BASE, MEMBER_FORM_SAT, r, IR_NONE), op,
-                   form_step(e, -kv));
+        return writer_format(
+            e, "(%s %s %s)",
+            member_name(e, PLACE_BASE, MEMBER_FORM_SAT, r, IR_NONE), op,
+            form_step(e, -kv));
     if (!collect(e, p, r, &f))
         return "";
     if (ge && f.c == -1) { /* x - y - 1 >= 0 */
@@ -355,12 +362,11 @@ const char *form_compare(struct emitter *e, enum place p, ir_ref r,
     for (int j = 0; j < f.n; j++)
         positive |= f.item[j].k > 0;
     if (positive || !ge)
-        return fmt(e, "(%s %s %s)", left, op, right);
-    return fmt(e, "(%s %s %s)", right, op[1] ? "<=" : "<", left);
+        return writer_format(e, "(%s %s %s)", left, op, right);
+    return writer_format(e, "(%s %s %s)", right, op[1] ? "<=" : "<", left);
 }
 
-/* --- members -----------------------------------------------------------------
- */
+/* --- members ------------------------------------------------------------- */
 
 /* Terms of a form that a place sums for narrower ones. */
 static bool in_part(const struct emitter *e, enum place p, ir_ref x)
@@ -390,11 +396,11 @@ const char *form_part(struct emitter *e, enum place p, ir_ref r, bool negate,
     }
     if (negate)
         f.c = -f.c;
-    const bool wide = !fits_int(negate ? negated(x) : x);
+    const bool wide = !expr_fits_int(negate ? negated(x) : x);
     *type = wide ? "long long" : "int";
     const bool in_wide = wide || !sums_fit(&f);
     const char *text = sum_text(e, p, &f, in_wide);
-    return in_wide && !wide ? fmt(e, "(int)%s", text) : text;
+    return in_wide && !wide ? writer_format(e, "(int)%s", text) : text;
 }
 
 const char *form_base(struct emitter *e, ir_ref r, bool saturate,
@@ -406,10 +412,17 @@ const char *form_base(struct emitter *e, ir_ref r, bool saturate,
     struct range x = {f.c, f.c};
     for (int j = 0; j < f.n; j++)
         x = sum(x, scaled(f.item[j].k, f.item[j].x));
-    const bool wide = !fits_int(x), in_wide = wide || !sums_fit(&f);
+    const bool wide = !expr_fits_int(x), in_wide = wide || !sums_fit(&f);
     const char *text = sum_text(e, PLACE_BASE, &f, in_wide);
     *type = wide && !saturate ? "long long" : "int";
     if (wide && saturate)
-        return fmt(e, "facc_saturate(%s)", bare(e, text));
-    return in_wide && !wide ? fmt(e, "(int)%s", text) : text;
+        return writer_format(e, "facc_saturate(%s)", writer_bare(e, text));
+    return in_wide && !wide ? writer_format(e, "(int)%s", text) : text;
+}
+
+const char *form_base_float(struct emitter *e, ir_ref i2f)
+{
+    const char *type;
+    return writer_format(e, "(float)%s",
+                         form_base(e, ir_arg(e->g, i2f, 0), false, &type));
 }

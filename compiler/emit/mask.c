@@ -42,8 +42,8 @@ static const char *term(struct emitter *e, const char *sum, int64_t k,
         return sum;
     const int64_t a = k < 0 ? -k : k;
     const char *sign = *sum ? (k < 0 ? " - " : " + ") : k < 0 ? "-" : "";
-    return a == 1 ? fmt(e, "%s%s(long long)%s", sum, sign, x)
-                  : fmt(e, "%s%s%" PRId64 "ll * %s", sum, sign, a, x);
+    return a == 1 ? writer_format(e, "%s%s(long long)%s", sum, sign, x)
+                  : writer_format(e, "%s%s%" PRId64 "ll * %s", sum, sign, a, x);
 }
 
 /* The bound's left side; kv == NULL: without kv's term. */
@@ -62,10 +62,11 @@ static const char *left_side(struct emitter *e, enum place p,
     if (*sum && ir_is(e->g, b->rest, IR_CONST_I) &&
         ir_node(e->g, b->rest)->i == 0)
         return sum;
-    return fmt(e, "%s%s%s", sum, *sum ? " + " : "", expr_wide(e, p, b->rest));
+    return writer_format(e, "%s%s%s", sum, *sum ? " + " : "",
+                         expr_wide(e, p, b->rest));
 }
 
-/* --- kv_range ----------------------------------------------------------- */
+/* --- kv_range ------------------------------------------------------------ */
 
 /* Over all rows the loosest end wins: kv <= floor(a / -kkv), or
  * kv >= ceil(-a / kkv), where a is kq * q + rest at its largest. */
@@ -104,13 +105,13 @@ void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b)
         const ir_ref x = conjunct(e, keep, k);
         if (is_condition(e, x))
             strbuf_addf(out, "        end = %s ? end : 0;\n",
-                        expr(e, PLACE_RANGE, x));
+                        expr_text(e, PLACE_RANGE, x));
     }
     strbuf_add(out, "        return KvRange{facc_saturate(first), "
                     "facc_saturate(facc_max(end, 0ll))};\n");
 }
 
-/* --- verdict -------------------------------------------------------------- */
+/* --- verdict ------------------------------------------------------------- */
 
 /* The left side is linear: its ends over the tile are at corners. */
 static void verdict_bound(struct emitter *e, struct strbuf *out,
@@ -153,7 +154,8 @@ bool mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b)
         const ir_ref x = conjunct(e, keep, k);
         if (is_condition(e, x))
             strbuf_addf(out, "        may &= %s;\n        must &= %s;\n",
-                        expr(e, PLACE_VERDICT, x), expr(e, PLACE_VERDICT, x));
+                        expr_text(e, PLACE_VERDICT, x),
+                        expr_text(e, PLACE_VERDICT, x));
     }
     strbuf_add(out, "        return !may ? kVerdictEmpty : must ? kVerdictFull "
                     ": kVerdictPartial;\n");

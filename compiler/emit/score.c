@@ -1,7 +1,9 @@
-/* The score in units of log2(e), and the values of members. In: the score's
- * node; out: text in which scale, log2(e) and factors of wider scope are
- * multiplied once, there. Folding reorders roundings (a product's factors, a
- * reciprocal for a division: at most 1 ulp each) and never makes a NaN. */
+/* The score in units of log2(e). In: the score's node; out: what the cell
+ * computes and how the kernel goes on from there (score_frame), and text in
+ * which scale, log2(e) and factors of wider scope are multiplied once, in that
+ * scope. Folding reorders roundings (a product's factors, a reciprocal for a
+ * division: at most 1 ulp each) and never makes a NaN. Called by variant.c,
+ * expr.c and member.c. */
 #include "compiler/emit/writer.h"
 
 #include <float.h>
@@ -17,7 +19,7 @@ static bool is_const(const struct emitter *e, ir_ref r, double v)
 /* Where a factor is made: params and constants too are multiplied there. */
 static enum place factor_home(const struct emitter *e, enum place p, ir_ref r)
 {
-    return e->scope[r] == SCOPE_TILE ? PLACE_TILE : home(e, p, r);
+    return e->scope[r] == SCOPE_TILE ? PLACE_TILE : expr_home(e, p, r);
 }
 
 static bool is_wider(const struct emitter *e, enum place p, ir_ref r)
@@ -39,9 +41,10 @@ static const char *scale(struct emitter *e, ir_ref alpha, bool in_log2)
         return plain;
     const enum place where = factor_home(e, PLACE_SCORE, alpha);
     if (where == PLACE_SCORE)
-        return fmt(e, "(%s * %s)", plain, expr(e, PLACE_SCORE, alpha));
-    return member(e, where, in_log2 ? MEMBER_SCALE_LOG2 : MEMBER_SCALE, alpha,
-                  IR_NONE);
+        return writer_format(e, "(%s * %s)", plain,
+                             expr_text(e, PLACE_SCORE, alpha));
+    return member_name(e, where, in_log2 ? MEMBER_SCALE_LOG2 : MEMBER_SCALE,
+                       alpha, IR_NONE);
 }
 
 static const char *affine(struct emitter *e, const struct affine_score *a,
@@ -49,10 +52,10 @@ static const char *affine(struct emitter *e, const struct affine_score *a,
 {
     const char *by = scale(e, a->alpha, in_log2);
     if (is_const(e, a->beta, 0))
-        return fmt(e, "(s * %s)", by);
+        return writer_format(e, "(s * %s)", by);
     const char *beta = in_log2 ? score_times_log2e(e, PLACE_SCORE, a->beta)
-                               : expr(e, PLACE_SCORE, a->beta);
-    return fmt(e, "fmaf(s, %s, %s)", by, beta);
+                               : expr_text(e, PLACE_SCORE, a->beta);
+    return writer_format(e, "fmaf(s, %s, %s)", by, beta);
 }
 
 /* Column c's distance from the base as a float: exact below 2^24. */
@@ -60,16 +63,16 @@ static const char *float_step(struct emitter *e, int64_t k)
 {
     if (k == 1)
         return "(float)c";
-    return fmt(e, "(float)(%s)", form_step(e, k));
+    return writer_format(e, "(float)(%s)", form_step(e, k));
 }
 
 static const char *slope(struct emitter *e, ir_ref form, ir_ref by)
 {
     const char *factor =
         by == IR_NONE ? "kLog2e" : score_times_log2e(e, PLACE_SCORE, by);
-    return fmt(e, "fmaf(%s, %s, %s)", factor,
-               float_step(e, form_kv(e, ir_arg(e->g, form, 0))),
-               member(e, PLACE_BASE, MEMBER_SLOPE, form, by));
+    return writer_format(e, "fmaf(%s, %s, %s)", factor,
+                         float_step(e, form_kv(e, ir_arg(e->g, form, 0))),
+                         member_name(e, PLACE_BASE, MEMBER_SLOPE, form, by));
 }
 
 const char *score_folded(struct emitter *e, ir_ref r)
@@ -77,21 +80,21 @@ const char *score_folded(struct emitter *e, ir_ref r)
     if (e->affine[r].affine)
         return affine(e, &e->affine[r], false);
     if (is_slope(e, PLACE_SCORE, r))
-        return fmt(e, "(%s + %s)",
-                   member(e, PLACE_BASE, MEMBER_FORM_FLOAT, r, IR_NONE),
-                   float_step(e, form_kv(e, ir_arg(e->g, r, 0))));
+        return writer_format(
+            e, "(%s + %s)",
+            member_name(e, PLACE_BASE, MEMBER_FORM_FLOAT, r, IR_NONE),
+            float_step(e, form_kv(e, ir_arg(e->g, r, 0))));
     if (!ir_is(e->g, r, IR_FDIV))
         return NULL;
     const ir_ref x = ir_arg(e->g, r, 0), y = ir_arg(e->g, r, 1);
     if (!is_wider(e, PLACE_SCORE, y))
         return NULL;
     const enum place where = factor_home(e, PLACE_SCORE, y);
-    const char *by = member(e, where, MEMBER_RECIPROCAL, y, IR_NONE);
-    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x), by);
+    const char *by = member_name(e, where, MEMBER_RECIPROCAL, y, IR_NONE);
+    return writer_format(e, "(%s * %s)", expr_text(e, PLACE_SCORE, x), by);
 }
 
-/* --- times log2(e) ---------------------------------------------------------
- */
+/* --- times log2(e) ------------------------------------------------------- */
 
 static const char *const_times_log2e(struct emitter *e, double v)
 {
@@ -144,16 +147,16 @@ static const char *product(struct emitter *e, enum place p, ir_ref r)
     const enum scope s = e->scope[f];
     if (is_slope(e, p, x) && (s == SCOPE_TILE || s == SCOPE_ROW))
         return slope(e, x, f);
-    const char *other = expr(e, p, x);
-    return fmt(e, "(%s * %s)", score_times_log2e(e, p, f), other);
+    const char *other = expr_text(e, p, x);
+    return writer_format(e, "(%s * %s)", score_times_log2e(e, p, f), other);
 }
 
 static const char *quotient(struct emitter *e, ir_ref r)
 {
     const ir_ref x = ir_arg(e->g, r, 0), y = ir_arg(e->g, r, 1);
     const enum place where = factor_home(e, PLACE_SCORE, y);
-    const char *by = member(e, where, MEMBER_RECIPROCAL_LOG2, y, IR_NONE);
-    return fmt(e, "(%s * %s)", expr(e, PLACE_SCORE, x), by);
+    const char *by = member_name(e, where, MEMBER_RECIPROCAL_LOG2, y, IR_NONE);
+    return writer_format(e, "(%s * %s)", expr_text(e, PLACE_SCORE, x), by);
 }
 
 /* Operators that log2(e) passes through to operands where it is free. */
@@ -163,14 +166,14 @@ static const char *distributed(struct emitter *e, enum place p, ir_ref r)
     if (n->op == IR_SEL_F) {
         const char *no = score_times_log2e(e, p, ir_arg(e->g, r, 2));
         const char *yes = score_times_log2e(e, p, ir_arg(e->g, r, 1));
-        return fmt(e, "(%s ? %s : %s)", expr(e, p, ir_arg(e->g, r, 0)), yes,
-                   no);
+        return writer_format(e, "(%s ? %s : %s)",
+                             expr_text(e, p, ir_arg(e->g, r, 0)), yes, no);
     }
     const char *x = score_times_log2e(e, p, ir_arg(e->g, r, 0));
     if (n->op == IR_FNEG)
-        return fmt(e, "(-%s)", x);
-    return fmt(e, "(%s %c %s)", x, n->op == IR_FADD ? '+' : '-',
-               score_times_log2e(e, p, ir_arg(e->g, r, 1)));
+        return writer_format(e, "(-%s)", x);
+    return writer_format(e, "(%s %c %s)", x, n->op == IR_FADD ? '+' : '-',
+                         score_times_log2e(e, p, ir_arg(e->g, r, 1)));
 }
 
 /* What is left after constants, affine forms and members. */
@@ -187,7 +190,7 @@ static const char *inner_times_log2e(struct emitter *e, enum place p, ir_ref r)
                            e->free_log2[ir_arg(e->g, r, 1)]
                      : n->op != IR_FMUL && e->free_log2[r]))
         return distributed(e, p, r);
-    return fmt(e, "(%s * kLog2e)", expr(e, p, r));
+    return writer_format(e, "(%s * kLog2e)", expr_text(e, p, r));
 }
 
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
@@ -205,17 +208,16 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
     if (p == PLACE_SCORE && !e->affine[r].affine && is_slope(e, p, r))
         return slope(e, r, IR_NONE);
     if (is_wider(e, p, r))
-        return member(e, factor_home(e, p, r), MEMBER_LOG2, r, IR_NONE);
+        return member_name(e, factor_home(e, p, r), MEMBER_LOG2, r, IR_NONE);
     const char *text = p == PLACE_SCORE && e->affine[r].affine
                            ? affine(e, &e->affine[r], true)
                            : inner_times_log2e(e, p, r);
     if (at->uses[r] < 2)
         return text;
-    return at->log2[r] = statement(e, p, r, "float", text);
+    return at->log2[r] = writer_add_local(e, p, r, "float", text);
 }
 
-/* --- the cell
- * --------------------------------------------------------------------- */
+/* --- the cell ------------------------------------------------------------ */
 
 /* facc_tanh_below is within 1.2e-7 of its value; the score is twice the factor
  * times that. */
@@ -247,66 +249,9 @@ bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out)
 const char *score_cell(struct emitter *e, const struct score_frame *f)
 {
     if (!f->log2 && !f->tanh_below)
-        return expr(e, PLACE_SCORE, f->inner);
+        return expr_text(e, PLACE_SCORE, f->inner);
     const char *x = score_times_log2e(e, PLACE_SCORE, f->inner);
-    return f->tanh_below ? fmt(e, "facc_tanh_below(%s)", bare(e, x)) : x;
-}
-
-/* --- members
- * ------------------------------------------------------------------ */
-
-static const char *form_as_float(struct emitter *e, ir_ref i2f)
-{
-    const char *type;
-    return fmt(e, "(float)%s",
-               form_base(e, ir_arg(e->g, i2f, 0), false, &type));
-}
-
-static const char *slope_at_base(struct emitter *e, ir_ref i2f, ir_ref by)
-{
-    const char *form = form_as_float(e, i2f);
-    return fmt(e, "(%s * %s)",
-               by == IR_NONE ? "kLog2e" : score_times_log2e(e, PLACE_BASE, by),
-               form);
-}
-
-const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
-                         ir_ref r, ir_ref by, const char **type)
-{
-    switch (kind) {
-    case MEMBER_VALUE:
-        *type = type_of(e, r);
-        return expr(e, p, r);
-    case MEMBER_LOG2:
-        return fmt(e, "facc_fold(%s, kLog2e)", expr(e, p, r));
-    case MEMBER_SCALE:
-        return fmt(e, "facc_fold(%s, args.scale)", expr(e, p, r));
-    case MEMBER_SCALE_LOG2:
-        return fmt(e, "facc_fold(%s, args.scale_log2)", expr(e, p, r));
-    case MEMBER_RECIPROCAL:
-        return fmt(e, "facc_reciprocal(%s)", expr(e, p, r));
-    case MEMBER_RECIPROCAL_LOG2:
-        return fmt(e, "facc_fold(facc_reciprocal(%s), kLog2e)", expr(e, p, r));
-    case MEMBER_OFFSET:
-        *type = "long long";
-        return expr_offset_part(e, p, r);
-    case MEMBER_PART:
-    case MEMBER_PART_NEG:
-        if (ir_is(e->g, r, IR_AND) || ir_is(e->g, r, IR_OR)) {
-            *type = "bool";
-            return expr_logic_part(e, p, r);
-        }
-        return form_part(e, p, r, kind == MEMBER_PART_NEG, type);
-    case MEMBER_FORM:
-    case MEMBER_FORM_SAT:
-        return form_base(e, r, kind == MEMBER_FORM_SAT, type);
-    case MEMBER_FORM_FLOAT:
-        return form_as_float(e, r);
-    case MEMBER_FAULT:
-        *type = "facc_fault";
-        return fault_value(e, p, r);
-    case MEMBER_SLOPE:
-        return slope_at_base(e, r, by);
-    }
-    return "";
+    return f->tanh_below
+               ? writer_format(e, "facc_tanh_below(%s)", writer_bare(e, x))
+               : x;
 }

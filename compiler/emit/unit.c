@@ -16,8 +16,7 @@ const struct embedded_file *embedded_find(const char *name)
     return NULL;
 }
 
-/* --- the configuration ------------------------------------------------------
- */
+/* --- the configuration --------------------------------------------------- */
 
 static const char *element_name(enum dtype t)
 {
@@ -53,8 +52,7 @@ bool emit_config(const struct ir_graph *g, const struct unit_config *c,
     return !out->failed;
 }
 
-/* --- template files
- * ------------------------------------------------------------ */
+/* --- template files ------------------------------------------------------ */
 
 struct unit {
     struct ir_graph *g; /* for its diag */
@@ -113,8 +111,7 @@ static const char *template_text(const struct unit *u, const char *name)
     return text;
 }
 
-/* --- includes
- * ---------------------------------------------------------------------- */
+/* --- includes ------------------------------------------------------------ */
 
 /* The name in an include directive with quotes that starts at a line's
  * beginning. */
@@ -211,8 +208,7 @@ bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
     return true;
 }
 
-/* --- other forms
- * ----------------------------------------------------------------------- */
+/* --- other forms --------------------------------------------------------- */
 
 bool emit_without_lines(const char *text, struct strbuf *out)
 {

@@ -17,7 +17,7 @@ static const int64_t max_length = (int64_t)1 << 30;
 /* Operations in a chain; far beyond what compiles in reasonable time. */
 enum { MAX_DEPTH = 2000 };
 
-/* --- facts ---------------------------------------------------------------- */
+/* --- facts --------------------------------------------------------------- */
 
 static struct interval operand(const struct emitter *e, ir_ref r)
 {
@@ -158,8 +158,7 @@ static bool clear_places(struct emitter *e)
     return true;
 }
 
-/* --- choices
- * ------------------------------------------------------------------ */
+/* --- choices ------------------------------------------------------------- */
 
 /* Does the value grow with kv by a sum with a (positive, we hope) multiple of
  * a form in kv, as ALiBi's? */
@@ -207,8 +206,7 @@ static bool is_staged(const struct emitter *e, enum place p)
     return costly;
 }
 
-/* --- text
- * ------------------------------------------------------------------------ */
+/* --- text ---------------------------------------------------------------- */
 
 static const char *boolean(bool v)
 {
@@ -341,12 +339,12 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
                          ir_ref keep, const struct plain_bounds *bounds,
                          struct texts *t)
 {
-    count_uses(e, PLACE_SCORE, frame->inner);
-    t->score = bare(e, score_cell(e, frame));
+    writer_count_uses(e, PLACE_SCORE, frame->inner);
+    t->score = writer_bare(e, score_cell(e, frame));
     t->multiplier = expr_float_const(e, frame->multiplier);
     t->shift = expr_float_const(e, frame->shift);
-    count_uses(e, PLACE_MASK, keep);
-    t->mask = bare(e, expr(e, PLACE_MASK, keep));
+    writer_count_uses(e, PLACE_MASK, keep);
+    t->mask = writer_bare(e, expr_text(e, PLACE_MASK, keep));
     t->always_partial = e->config->check_bounds;
     if (e->config->check_bounds) {
         /* every cell is looked at */

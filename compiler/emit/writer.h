@@ -57,8 +57,8 @@ struct range {
 };
 
 /* How the score leaves the cell: score * log2(e) = multiplier * cell + shift.
- * The kernel multiplies in its exponent's FMA; the shift, common to a row,
- * only goes into the LSE. */
+ * The kernel multiplies in its exponent's FMA, so the multiplier is positive;
+ * the shift, common to a row's cells, only goes into the LSE. */
 struct score_frame {
     ir_ref inner;    /* what the cell computes: its value, */
     bool tanh_below; /* or facc_tanh_below of it (it is twice tanh's operand) */
@@ -97,46 +97,52 @@ struct emitter {
 
 /* --- writer.c */
 /* Text in the arena. */
-const char *fmt(struct emitter *e, const char *format, ...)
+const char *writer_format(struct emitter *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Without the parentheses that enclose the whole text. */
-const char *bare(struct emitter *e, const char *text);
+const char *writer_bare(struct emitter *e, const char *text);
 /* "const type name = value;" in the place, after #line of the node. Returns
  * the name. */
-const char *statement(struct emitter *e, enum place p, ir_ref r,
-                      const char *type, const char *value);
-/* The name of a member; its value is made (member_value) when it is first
- * asked for. */
-const char *member(struct emitter *e, enum place home, enum member_kind kind,
-                   ir_ref r, ir_ref by);
+const char *writer_add_local(struct emitter *e, enum place p, ir_ref r,
+                             const char *type, const char *value);
 /* Counts a place's uses of nodes from a root: shared ones get names. */
-void count_uses(struct emitter *e, enum place p, ir_ref root);
-void emit_line(struct emitter *e, struct strbuf *out, ir_ref r);
+void writer_count_uses(struct emitter *e, enum place p, ir_ref root);
+/* #line of the node's place in the user's file, if it has one. */
+void writer_add_line(struct emitter *e, struct strbuf *out, ir_ref r);
+
+/* --- member.c */
+/* The name of a place's member; the member is made when it is first asked
+ * for. */
+const char *member_name(struct emitter *e, enum place where,
+                        enum member_kind kind, ir_ref r, ir_ref by);
 
 /* --- expr.c */
 /* C text of a node's value in a place: always one operand to whatever is
  * around (a name, a literal, a call, or parenthesised). */
-const char *expr(struct emitter *e, enum place p, ir_ref r);
+const char *expr_text(struct emitter *e, enum place p, ir_ref r);
 /* The same of an int, as long long. */
 const char *expr_wide(struct emitter *e, enum place p, ir_ref r);
 const char *expr_float_const(struct emitter *e, double v);
 const char *expr_int_const(struct emitter *e, int64_t v, bool wide);
-/* Sum of the offsets of a load's indices that a place knows; `all` or those
- * of one home. */
+/* Sum of the offsets of a load's indices that a place knows. */
 const char *expr_offset_part(struct emitter *e, enum place p, ir_ref load);
+/* The operands of an AND or OR that a place decides, joined. */
 const char *expr_logic_part(struct emitter *e, enum place p, ir_ref r);
 /* Type of a node's value: "bool", "int", "long long", "float". */
-const char *type_of(const struct emitter *e, ir_ref r);
-bool fits_int(struct range x);
-bool is_cell(enum place p);
+const char *expr_type(const struct emitter *e, ir_ref r);
+bool expr_fits_int(struct range x);
+bool expr_is_cell(enum place p);
 /* The place whose struct holds the node's value when p asks for it; p itself
  * when it is made there. */
-enum place home(const struct emitter *e, enum place p, ir_ref r);
+enum place expr_home(const struct emitter *e, enum place p, ir_ref r);
 
 /* --- form.c: linear forms */
+/* A LIN's value, as long long if `wide`. */
 const char *form_value(struct emitter *e, enum place p, ir_ref r, bool wide);
+/* GE0 or EQ0 as a comparison; `unequal`: the negation of an EQ0. */
 const char *form_compare(struct emitter *e, enum place p, ir_ref r,
                          bool unequal);
+/* Sum of the terms that a place knows, for narrower ones; minus it if asked. */
 const char *form_part(struct emitter *e, enum place p, ir_ref r, bool negate,
                       const char **type);
 /* kv's coefficient in a LIN, GE0 or EQ0 whose other terms are of row or tile
@@ -147,20 +153,21 @@ const char *form_step(struct emitter *e, int64_t k);
 /* Such a form at Base's first column, saturated to 32 bits if asked. */
 const char *form_base(struct emitter *e, ir_ref r, bool saturate,
                       const char **type);
+/* An int as a float there: i2f of such a form. */
+const char *form_base_float(struct emitter *e, ir_ref i2f);
 
 /* --- score.c */
-/* Before the facts: adds nodes. */
+/* What of the score the cell computes. Before the facts: adds nodes. */
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
 /* The cell's text. */
 const char *score_cell(struct emitter *e, const struct score_frame *f);
 /* After the other facts: fills free_log2. */
 bool score_facts(struct emitter *e);
+/* A float times log2(e), in a place. */
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
 /* The cell's text of a float, where a tile factor folds into another one;
  * NULL if none does. */
 const char *score_folded(struct emitter *e, ir_ref r);
-const char *member_value(struct emitter *e, enum place p, enum member_kind kind,
-                         ir_ref r, ir_ref by, const char **type);
 
 /* --- fault.c: checked builds */
 /* After the other facts: which nodes may depend on a bad read. */
@@ -169,7 +176,7 @@ const char *fault_value(struct emitter *e, enum place p, ir_ref r);
 /* Reports the root's fault for cells that keep (or, for a mask, IR_NONE). */
 void fault_report(struct emitter *e, enum place p, ir_ref root, ir_ref keep);
 
-/* --- mask.c */
+/* --- mask.c: the bodies of kv_range and verdict */
 void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
 /* Returns whether a verdict may be FULL. */
 bool mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
