@@ -65,7 +65,7 @@ static bool list_keys(const char *dir, struct names *keys, struct diag *d)
     if (fd < 0)
         return diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
                         "cannot read the cache directory %s: %s", dir,
-                        strerror(errno));
+                        entry_error(errno));
     bool ok = list_names(fd, is_shelf, &shelves);
     for (size_t i = 0; ok && i < shelves.n; i++) {
         int shelf = entry_open_sub(dir, shelves.name[i], false);

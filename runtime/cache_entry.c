@@ -111,6 +111,13 @@ int entry_open_sub(const char *dir, const char *name, bool create)
     return fd;
 }
 
+const char *entry_error(int err)
+{
+    return err == EPERM ? "it and its folders must be this user's or root's, "
+                          "and not world-writable"
+                        : strerror(err);
+}
+
 /* DIR/v1/ab of a key. */
 static int open_shelf(const char *dir, const char *key, bool create)
 {
@@ -416,11 +423,8 @@ enum entry_state entry_read(const char *dir, const char *key, const char *text,
 static bool io_error(struct diag *d, const char *dir, const char *what)
 {
     return diag_set(d, FACC_ERR_IO, "cache", NULL, 0,
-                    "cannot write %s in the cache directory %s: %s%s", what,
-                    dir, strerror(errno),
-                    errno == EPERM ? " (it and its folders must be this "
-                                     "user's or root's, not world-writable)"
-                                   : "");
+                    "cannot write %s in the cache directory %s: %s", what, dir,
+                    entry_error(errno));
 }
 
 static bool write_file(int dir, const char *name, const void *data, size_t size)

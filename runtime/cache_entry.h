@@ -31,6 +31,9 @@ int entry_open_dir(int at, const char *name, bool create);
 /* DIR/v1/name, likewise. */
 int entry_open_sub(const char *dir, const char *name, bool create);
 
+/* The words for errno after one of these, or after writing below them. */
+const char *entry_error(int err);
+
 /* Reads the entry `key` under `dir`. text NULL: verify only. On ENTRY_BAD and
  * ENTRY_*REFUSED *why (256 bytes) is a reason. touch: marks it used. */
 enum entry_state entry_read(const char *dir, const char *key, const char *text,

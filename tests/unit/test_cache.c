@@ -326,9 +326,27 @@ START_TEST(other_owner_is_refused)
 }
 END_TEST
 
+struct seen {
+    int n, valid;
+    int64_t bytes;
+    char summary[160];
+};
+
+static int see(void *user, const struct cache_listing *e)
+{
+    struct seen *s = user;
+    s->n++;
+    s->valid += e->valid;
+    s->bytes += e->bytes;
+    snprintf(s->summary, sizeof s->summary, "%s", e->meta.summary);
+    ck_assert_ptr_nonnull(strstr(e->dir, e->key));
+    return 0;
+}
+
 /* What is refused is what the message names: the directory or an entry. */
 START_TEST(refusals_name_what_they_refuse)
 {
+    struct seen seen = {0, 0, 0, ""};
     char key[33], path[2 * PATH_MAX], want[3 * PATH_MAX];
     struct diag d;
     struct cache_item i = made('a');
@@ -347,6 +365,9 @@ START_TEST(refusals_name_what_they_refuse)
         ck_assert_ptr_null(strstr(d.message, key));
         diag_init(&d);
         ck_assert(!cache_write(c, key, text, TEXT_SIZE, &i, &d));
+        ck_assert_msg(strstr(d.message, "world-writable"), "%s", d.message);
+        diag_init(&d);
+        ck_assert(!cache_each(c, 0, see, &seen, &d));
         ck_assert_msg(strstr(d.message, "world-writable"), "%s", d.message);
         ck_assert_int_eq(chmod(path, 0755), 0);
         ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
@@ -572,23 +593,6 @@ END_TEST
 
 /* ---- listing and collection
  * --------------------------------------------------- */
-
-struct seen {
-    int n, valid;
-    int64_t bytes;
-    char summary[160];
-};
-
-static int see(void *user, const struct cache_listing *e)
-{
-    struct seen *s = user;
-    s->n++;
-    s->valid += e->valid;
-    s->bytes += e->bytes;
-    snprintf(s->summary, sizeof s->summary, "%s", e->meta.summary);
-    ck_assert_ptr_nonnull(strstr(e->dir, e->key));
-    return 0;
-}
 
 /* n units, the i-th last used i hours ago. */
 static void fill(const struct cache *c, int n)
