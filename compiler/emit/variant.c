@@ -373,7 +373,7 @@ static const char *base_name(const char *file)
     return utf8_is_valid(name) ? name : "";
 }
 
-/* The writers below recurse over operands. */
+/* The files that print values recurse over operands. */
 static bool is_too_deep(struct emitter *e, const struct ir_roots *roots)
 {
     ir_ref *order;

@@ -101,9 +101,9 @@ static const char *const emit_mods[] = {
     "- kv)) * hs[h] end",
     /* not affine */
     "score_mod = function(s, b, h, q, kv) return 20 * facc.tanh(s / 20) end",
-    "score_mod = function(s, b, h, q, kv) return 64 * facc.tanh(s * hs[h] + "
+    "score_mod = function(s, b, h, q, kv) return 50 * facc.tanh(s * hs[h] + "
     "dense[q][kv]) end",
-    "score_mod = function(s, b, h, q, kv) return 65 * facc.tanh(s / 65) end",
+    "score_mod = function(s, b, h, q, kv) return 51 * facc.tanh(s / 51) end",
     "score_mod = function(s, b, h, q, kv) return -3 * facc.tanh(s) end",
     "score_mod = function(s, b, h, q, kv) return 0.25 * (facc.exp(s / 9) + "
     "math.abs(s)) end, mask_mod = function(b, h, q, kv) return q >= kv end",

@@ -306,7 +306,33 @@ START_TEST(names_that_a_directive_cannot_hold_are_left_out)
 }
 END_TEST
 
-/* --- memory running out ------------------------------------------------- */
+/* What facc_tanh_below loses must stay below 1e-5 in the LSE. */
+START_TEST(short_tanh_only_under_modest_factors)
+{
+    static const struct {
+        const char *score;
+        bool is_short;
+    } cases[] = {{"50 * facc.tanh(s / 50)", true},
+                 {"50.5 * facc.tanh(s / 50.5)", false},
+                 {"-3 * facc.tanh(s)", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[256];
+        struct arena *a = arena_new(&alloc_libc);
+        struct strbuf out;
+        struct diag d;
+        snprintf(text, sizeof text,
+                 "local facc = require 'facc' return facc.attention { "
+                 "score_mod = function(s, b, h, q, kv) return %s end }",
+                 cases[k].score);
+        ck_assert(variant_of("tanh.lua", text, a, &out, &d));
+        ck_assert_int_eq(strstr(strbuf_text(&out), "facc_tanh_below(") != NULL,
+                         cases[k].is_short);
+        arena_free(a);
+    }
+}
+END_TEST
+
+/* --- memory running out -------------------------------------------------- */
 
 struct limited {
     long left;     /* allocations that still work */
@@ -428,6 +454,7 @@ int main(void)
     tcase_add_test(t, explanations_name_scopes_forms_and_bounds);
     tcase_add_test(t, long_chains_are_refused_not_fatal);
     tcase_add_test(t, shared_values_do_not_multiply);
+    tcase_add_test(t, short_tanh_only_under_modest_factors);
     tcase_add_test(t, names_that_a_directive_cannot_hold_are_left_out);
     tcase_add_test(t, memory_may_run_out_anywhere);
     suite_add_tcase(s, t);

@@ -49,7 +49,7 @@ static const char prologue[] =
     "local dense = facc.tensor('dense', 'f32', {'q', 'kv'})\n"
     "local hbias = facc.tensor('hbias', 'f16', {'H', 'q', 'kv'})\n";
 
-/* --- a mod and its data --------------------------------------------------- */
+/* --- a mod and its data -------------------------------------------------- */
 
 struct mod {
     struct program *program;
@@ -213,8 +213,7 @@ static void mod_close(struct mod *m)
     program_free(m->program);
 }
 
-/* --- one shared object of all variants --------------------------------------
- */
+/* --- one shared object of all variants ----------------------------------- */
 
 /* A header's text without what the surrounding file provides. */
 static void put_header(FILE *f, const char *text)
@@ -290,8 +289,7 @@ static void *build(struct mod *mods, int n, bool checked)
     return so;
 }
 
-/* --- comparison
- * ------------------------------------------------------------------ */
+/* --- comparison ---------------------------------------------------------- */
 
 typedef void cells_fn(const void *args, int b, int h, int q, int kv0, int n,
                       const float *s, float *score, unsigned char *keep);
