@@ -45,11 +45,6 @@ static void leaf(struct explain *x, const struct ir_node *n)
         strbuf_add(x->out, x->g->params[n->i].name);
 }
 
-static bool is_load(const struct ir_node *n)
-{
-    return n->op == IR_LOAD_B || n->op == IR_LOAD_I || n->op == IR_LOAD_F;
-}
-
 static void load(struct explain *x, ir_ref r, int depth)
 {
     strbuf_add(x->out, x->g->tensors[ir_node(x->g, r)->i].name);
@@ -115,7 +110,7 @@ static void list(struct explain *x, ir_ref r, const char *between, int depth)
 static void definition(struct explain *x, ir_ref r, int depth)
 {
     const struct ir_node *n = ir_node(x->g, r);
-    if (is_load(n)) {
+    if (ir_op_is_load(n->op)) {
         load(x, r, depth);
     } else if (n->op == IR_LIN) {
         strbuf_add(x->out, "(");
@@ -143,7 +138,7 @@ static void definition(struct explain *x, ir_ref r, int depth)
 static void expression(struct explain *x, ir_ref r, int depth)
 {
     const struct ir_node *n = ir_node(x->g, r);
-    const bool is_leaf = n->n == 0 && !is_load(n);
+    const bool is_leaf = n->n == 0 && !ir_op_is_load(n->op);
     if (is_leaf || depth > 0)
         definition(x, r, depth - 1);
     else if (r < x->n_nodes && x->number[r])
@@ -152,8 +147,7 @@ static void expression(struct explain *x, ir_ref r, int depth)
         strbuf_add(x->out, "...");
 }
 
-/* --- sections
- * ----------------------------------------------------------------- */
+/* --- sections ------------------------------------------------------------- */
 
 static void inputs(struct explain *x)
 {
@@ -182,7 +176,7 @@ static void values(struct explain *x, const ir_ref *order, uint32_t n,
     static const char *const type[] = {"bool", "int", "float"};
     for (uint32_t k = 0; k < n; k++) {
         const struct ir_node *p = ir_node(x->g, order[k]);
-        if (p->n == 0 && !is_load(p))
+        if (p->n == 0 && !ir_op_is_load(p->op))
             continue;
         strbuf_addf(x->out, "value    %%%-3" PRIu32 " %-4s  %-5s ",
                     x->number[order[k]], scope_name(scope[order[k]]),

@@ -1,6 +1,6 @@
 /* The Lua state of one load: our allocator, memory and instruction limits,
  * chunks, errors, and the only lua_pcall. In: text and limits; out: a state
- * for trace.c and concrete.c, or a filled diag. */
+ * for trace.c (and the tests' concrete.c), or a filled diag. */
 #include "compiler/frontend/trace.h"
 
 #include <stdio.h>

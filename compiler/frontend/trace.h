@@ -126,7 +126,7 @@ struct trace {
     uint32_t *born;
     bool *used;
     uint32_t lint_cap;
-    /* running on numbers instead of tracing */
+    /* running on numbers instead of tracing: tests/fuzz/concrete.c */
     const struct eval_env *env;
 };
 
@@ -221,7 +221,7 @@ bool l_fork(lua_State *L, ir_ref cond);
  * first_arg on; the stack is left as it was. */
 struct merged l_explore(lua_State *L, int fn, int first_arg, int n_args,
                         enum result_kind kind);
-/* Reads the result of a mod on top of the stack, for concrete runs too. */
+/* Of everything that the function can reach. */
 uint64_t l_fingerprint(lua_State *L, int fn); /* finger.c */
 
 /* --- tensor.c, dsl.c, scopes.c, attention.c: parts of the facc table  */

@@ -163,9 +163,15 @@ int main(int argc, char **argv)
     DIR *dir = opendir(".");
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
         const size_t len = strlen(e->d_name);
-        if (len > 4 && len < MAX_NAME && n < MAX_CASES &&
-            strcmp(e->d_name + len - 4, ".lua") == 0)
-            memcpy(cases[n++], e->d_name, len + 1);
+        if (len <= 4 || strcmp(e->d_name + len - 4, ".lua") != 0)
+            continue;
+        if (len >= MAX_NAME || n == MAX_CASES) {
+            printf(
+                "FAILED %s: more than %d cases, or a name of %d characters\n",
+                e->d_name, MAX_CASES, MAX_NAME);
+            return 1;
+        }
+        memcpy(cases[n++], e->d_name, len + 1);
     }
     if (dir)
         closedir(dir);

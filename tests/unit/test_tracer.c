@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "compiler/frontend/frontend.h"
+#include "tests/fuzz/concrete.h"
 #include "tests/fuzz/modgen.h"
 
 static long n_mods = 2000;

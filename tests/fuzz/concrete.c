@@ -1,7 +1,7 @@
 /* The user's file run by the Lua VM on numbers, nothing traced: what the mods
  * mean, as the oracle of the tests. In: Lua text and the tensors' data; out:
- * one cell's score and keep. Called by tests. */
-#include "compiler/frontend/frontend.h"
+ * one cell's score and keep. Called by test_tracer.c. */
+#include "tests/fuzz/concrete.h"
 
 #include <math.h>
 
