@@ -57,7 +57,8 @@ def cpu(args):
             rows.append((name, f"{out[name]:.3f}", f"{min(times[1:]):.3f}"))
         threads = args.threads or context.system()["cpu_threads"]
         isa = context.system()["cpu_isa"]
-    table(f"CPU, B1 H8 S2048 D64 f32, {threads} threads, {isa}, seconds", ("mod", "median", "best"), rows)
+    table(f"CPU, B1 H8 S2048 D64 f32, {threads} threads, {isa}, seconds",
+          ("mod", "median", "best"), rows)
     return out
 
 

@@ -108,7 +108,8 @@ def plain(args, facc):
     for dtype in args.dtypes:
         for D in args.dims:
             for S in args.lengths:
-                q, k, v = inputs(D, S, getattr(torch, {"bf16": "bfloat16", "f16": "float16"}[dtype]))
+                element = {"bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+                q, k, v = inputs(D, S, element)
                 for causal in (False, True):
                     contestants = {"facc": prepared(programs[causal], q, k, v),
                                    "FA2": sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal)}
@@ -138,7 +139,8 @@ def mod_programs(facc, D, S):
     import mods
     B, H = TOKENS // S, WIDTH // D
     import torch
-    sixteen = (torch.arange(S, dtype=torch.int32, device="cuda") // (S // 16)).expand(B, S).contiguous()
+    positions = torch.arange(S, dtype=torch.int32, device="cuda")
+    sixteen = (positions // (S // 16)).expand(B, S).contiguous()
     slopes = mods.slopes(H)
 
     def example(name):
@@ -146,7 +148,8 @@ def mod_programs(facc, D, S):
 
     def expression(score=None, mask=None, tensors=None, params=None):
         return facc.find_program(score, mask, None, tensors, params), tensors or {}, params or {}
-    alibi, cap, fast = "score + slopes[h] * (kv - q)", "20 * math.tanh(score / 20)", "20 * facc.tanh_fast(score / 20)"
+    alibi = "score + slopes[h] * (kv - q)"
+    cap, fast = "20 * math.tanh(score / 20)", "20 * facc.tanh_fast(score / 20)"
     yield "ALiBi", "full", example("alibi"), {"slopes": slopes}, {}
     yield ("ALiBi + causal", "causal", *expression(alibi, "q >= kv", {"slopes": slopes}))
     yield "softcap", "full", example("softcap"), {}, {}
@@ -177,7 +180,8 @@ def with_mods(args, facc):
                              f"{ms[name] / ms[base]:.3f}"))
                 out.append(dict(D=D, S=S, mod=name, base=base, ms=ms[name], base_ms=ms[base],
                                 over_base=ms[name] / ms[base]))
-    table("Mods, bf16, milliseconds", ("D", "S", "mod", "with mod", "without", "ms", "time / without"), rows)
+    table("Mods, bf16, milliseconds",
+          ("D", "S", "mod", "with mod", "without", "ms", "time / without"), rows)
     return out
 
 
@@ -277,25 +281,27 @@ def disk_hit(args, facc):
                 facc.Program.from_file(f, context).kernel(**variant)
                 out.append(dict(example=f.stem, cold_ms=(time.perf_counter() - start) * 1e3))
         for row in out:
-            times = []
+            file, times = ROOT / "examples" / f"{row['example']}.lua", []
             for _ in range(5):
                 with facc.Context(cache_dirs=folder, cache_mode="rw") as context:
                     context.system()  # the driver is open, as in a process that has run a kernel
                     start = time.perf_counter()
-                    program = facc.Program.from_file(ROOT / "examples" / f"{row['example']}.lua", context)
+                    program = facc.Program.from_file(file, context)
                     traced = time.perf_counter()
                     kernel = program.kernel(**variant)
                     got = time.perf_counter()
                     kernel.load(0)
                     times.append((time.perf_counter() - start, traced - start, got - traced))
                     if kernel.info.source != "disk":
-                        raise RuntimeError(f"{row['example']} came from {kernel.info.source}, not from disk")
+                        raise RuntimeError(f"{row['example']} came from {kernel.info.source}, "
+                                           "not from disk")
             total, trace, get = (statistics.median(t) * 1e3 for t in zip(*times))
             row.update(total_ms=total, trace_ms=trace, get_ms=get, load_ms=total - trace - get)
             rows.append((row["example"], f"{row['cold_ms']:.0f}", f"{trace:.2f}", f"{get:.2f}",
                          f"{row['load_ms']:.2f}", f"{total:.2f}"))
     table("From Lua text to a loaded kernel, ms (bf16, D 128)",
-          ("example", "cold, with NVRTC", "disk hit: trace", "look-up", "load", "disk hit, whole"), rows)
+          ("example", "cold, with NVRTC", "disk hit: trace", "look-up", "load",
+           "disk hit, whole"), rows)
     print(f"\nDisk hit: median {statistics.median(r['total_ms'] for r in out):.2f} ms, "
           f"largest {max(r['total_ms'] for r in out):.2f} ms")
     return out
