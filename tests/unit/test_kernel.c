@@ -1,193 +1,11 @@
 /* facc_kernel_get from memory, disk and NVRTC: which of them, how often, what
- * a program's text has to do with it, and what is repaired. A small template
- * of its own keeps each compile at some 50 ms; one test takes the real one.
- * Skipped, aloud, where there is no NVRTC. */
-#include <check.h>
-#include <ftw.h>
-#include <limits.h>
+ * a program's text has to do with it. A small template of its own keeps each
+ * compile at some 50 ms; one test takes the real one. Skipped, aloud, where
+ * there is no NVRTC. */
+#include "tests/unit/kernel_fixture.h"
+
 #include <malloc.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "runtime/context.h"
-#include "runtime/nvrtc.h"
-
-static char base[PATH_MAX];           /* of this process: test fixture */
-static char templates[PATH_MAX + 16]; /* base/templates */
-static char cache[PATH_MAX + 16];     /* base/cache */
-
-static int remove_one(const char *path, const struct stat *st, int flag,
-                      struct FTW *at)
-{
-    (void)st, (void)flag, (void)at;
-    return remove(path);
-}
-
-static void write_file(const char *dir, const char *name, const char *text)
-{
-    char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static const char small_template[] =
-    "#include \"common/args.cuh\"\n"
-    "#include \"facc_variant.cuh\"\n"
-    "extern \"C\" __global__ void facc_forward(const __grid_constant__ "
-    "KernelArgs args)\n"
-    "{\n"
-    "    static_cast<float *>(args.o)[threadIdx.x] = kTileM;\n"
-    "}\n";
-
-static void set_up(void)
-{
-    char path[2 * PATH_MAX];
-    snprintf(base, sizeof base, "%s/facc-kernel-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(base));
-    snprintf(templates, sizeof templates, "%s/templates", base);
-    snprintf(cache, sizeof cache, "%s/cache", base);
-    ck_assert_int_eq(mkdir(templates, 0755), 0);
-    snprintf(path, sizeof path, "%s/sm80", templates);
-    ck_assert_int_eq(mkdir(path, 0755), 0);
-    write_file(path, "forward.cu", small_template);
-    snprintf(path, sizeof path, "%s/common", templates);
-    ck_assert_int_eq(symlink(FACC_SOURCE_DIR "/templates/common", path), 0);
-    unsetenv("FACC_CACHE");
-    unsetenv("FACC_NO_JIT");
-    unsetenv("FACC_KEEP");
-    unsetenv("FACC_LINEINFO");
-}
-
-static void tear_down(void)
-{
-    nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* ---- a context that counts ----------------------------------------------- */
-
-struct counts {
-    pthread_mutex_t lock;
-    int memory, disk, nvrtc, warnings;
-    char key[33], warning[512];
-};
-
-static void on_compile(void *user, const facc_compile_event *e)
-{
-    struct counts *c = user;
-    pthread_mutex_lock(&c->lock);
-    c->memory += strcmp(e->source, "memory") == 0;
-    c->disk += strcmp(e->source, "disk") == 0;
-    c->nvrtc += strcmp(e->source, "nvrtc") == 0;
-    snprintf(c->key, sizeof c->key, "%s", e->key);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void on_warning(void *user, const char *message)
-{
-    struct counts *c = user;
-    c->warnings++;
-    snprintf(c->warning, sizeof c->warning, "%s", message);
-}
-
-static facc_options options(struct counts *c)
-{
-    facc_options o = FACC_OPTIONS_INIT;
-    memset(c, 0, sizeof *c);
-    pthread_mutex_init(&c->lock, NULL);
-    o.cache_dirs = cache;
-    o.template_dir = templates;
-    o.on_compile = on_compile;
-    o.on_warning = on_warning;
-    o.user = c;
-    return o;
-}
-
-static facc_ctx *open_ctx(const facc_options *o)
-{
-    facc_error err = FACC_ERROR_INIT;
-    facc_ctx *ctx;
-    ck_assert_msg(facc_ctx_create(&ctx, o, &err) == FACC_OK, "%s", err.message);
-    return ctx;
-}
-
-static bool no_nvrtc(const char *test)
-{
-    struct diag d;
-    facc_ctx *ctx = open_ctx(NULL);
-    diag_init(&d);
-    bool none = !ctx_nvrtc(ctx, &d);
-    if (none)
-        printf("SKIPPED %s: %s\n", test, d.message);
-    facc_ctx_free(ctx);
-    return none;
-}
-
-static const char causal[] = "q >= kv";
-
-static facc_program *program(facc_ctx *ctx, const char *mask)
-{
-    facc_error err = FACC_ERROR_INIT;
-    facc_program *p;
-    ck_assert_msg(facc_program_load_expressions(&p, ctx, NULL, mask, NULL, 0,
-                                                &err) == FACC_OK,
-                  "%s", err.message);
-    return p;
-}
-
-static facc_status get(facc_kernel **k, facc_ctx *ctx, facc_program *p,
-                       int arch, facc_error *err)
-{
-    facc_variant v = FACC_VARIANT_INIT;
-    v.dtype = FACC_BF16;
-    v.head_dim = 64;
-    v.arch = arch;
-    return facc_kernel_get(k, ctx, p, &v, err);
-}
-
-static facc_kernel *got(facc_ctx *ctx, facc_program *p, int arch)
-{
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k;
-    ck_assert_msg(get(&k, ctx, p, arch, &err) == FACC_OK, "%s\n%s", err.message,
-                  err.log);
-    return k;
-}
-
-/* One whole request in a context of its own; true: FACC_OK. */
-static void once(const facc_options *o, const char *mask)
-{
-    facc_ctx *ctx = open_ctx(o);
-    facc_program *p = program(ctx, mask);
-    facc_kernel_free(got(ctx, p, 80));
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-}
-
-static void ck_counts(const struct counts *c, int nvrtc, int disk, int memory)
-{
-    ck_assert_int_eq(c->nvrtc, nvrtc);
-    ck_assert_int_eq(c->disk, disk);
-    ck_assert_int_eq(c->memory, memory);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- where it comes from ----------------------------------------------------
  */
@@ -429,244 +247,6 @@ START_TEST(freed_programs_leave_nothing)
 }
 END_TEST
 
-/* ---- when something is missing or broken
- * --------------------------------------- */
-
-/* Flips a byte of the only entry's file. */
-static void damage(const char *key, const char *file)
-{
-    char path[3 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/v1/%.2s/%s/%s", cache, key, key, file);
-    FILE *f = fopen(path, "r+b");
-    ck_assert_ptr_nonnull(f);
-    fseek(f, 20, SEEK_SET);
-    int byte = fgetc(f);
-    fseek(f, 20, SEEK_SET);
-    fputc(byte ^ 0x20, f);
-    fclose(f);
-}
-
-START_TEST(damaged_entry_is_rebuilt)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    if (no_nvrtc("damaged_entry_is_rebuilt"))
-        return;
-    once(&o, causal);
-    damage(c.key, "kernel.cubin");
-    once(&o, causal);
-    ck_counts(&c, 2, 0, 0);
-    ck_assert_int_eq(c.warnings, 1);
-    ck_assert_ptr_nonnull(strstr(c.warning, "is damaged"));
-    once(&o, causal);
-    ck_counts(&c, 2, 1, 0);
-    ck_assert_int_eq(c.warnings, 1);
-}
-END_TEST
-
-START_TEST(no_jit)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k;
-    o.no_jit = 1;
-    facc_ctx *ctx = open_ctx(&o);
-    facc_program *p = program(ctx, causal);
-    ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_NO_JIT);
-    ck_assert_ptr_null(k);
-    ck_assert_ptr_nonnull(strstr(err.message, "sm80 bf16 64/64 sm_80"));
-    ck_assert_ptr_nonnull(strstr(err.message, "facc compile"));
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-    if (no_nvrtc("no_jit"))
-        return;
-    o.no_jit = 0;
-    once(&o, causal);
-    o.no_jit = 1; /* a cached kernel is not a compile */
-    once(&o, causal);
-    ck_counts(&c, 1, 1, 0);
-}
-END_TEST
-
-/* No NVRTC: a hit does not need one, a miss says what is missing. */
-START_TEST(hits_need_no_nvrtc)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k;
-    o.nvrtc_path = "/nowhere/libnvrtc.so";
-    facc_ctx *ctx = open_ctx(&o);
-    facc_program *p = program(ctx, causal);
-    ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_NO_NVRTC);
-    ck_assert_ptr_nonnull(strstr(err.message, "/nowhere/libnvrtc.so"));
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-    if (no_nvrtc("hits_need_no_nvrtc"))
-        return;
-    o.nvrtc_path = NULL;
-    once(&o, causal);
-    o.nvrtc_path = "/nowhere/libnvrtc.so";
-    once(&o, causal);
-    ck_counts(&c, 1, 1, 0);
-}
-END_TEST
-
-START_TEST(memory_only)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    static const char *const dirs[] = {"", "/proc/facc-cannot-be-here"};
-    static const char *const says[] = {"no cache directory",
-                                       "/proc/facc-cannot-be-here"};
-    if (no_nvrtc("memory_only"))
-        return;
-    for (int i = 0; i < 2; i++) {
-        o = options(&c);
-        o.cache_dirs = dirs[i];
-        facc_ctx *ctx = open_ctx(&o);
-        facc_program *p = program(ctx, causal);
-        facc_kernel_free(got(ctx, p, 80));
-        facc_kernel_free(got(ctx, p, 90));
-        facc_kernel_free(got(ctx, p, 80));
-        ck_counts(&c, 2, 0, 1);
-        ck_assert_int_eq(c.warnings, 1); /* once */
-        ck_assert_ptr_nonnull(strstr(c.warning, says[i]));
-        facc_program_free(p);
-        facc_ctx_free(ctx);
-    }
-    o = options(&c);
-    o.cache_mode = 3; /* switched off: no reason to warn */
-    once(&o, causal);
-    ck_counts(&c, 1, 0, 0);
-    ck_assert_int_eq(c.warnings, 0);
-    ck_assert_int_ne(access(cache, F_OK), 0);
-}
-END_TEST
-
-/* A disk without room: the entry is given up, nothing is left behind. The
- * limit on file sizes stands in for a full disk. */
-START_TEST(no_room_on_disk)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    if (no_nvrtc("no_room_on_disk"))
-        return;
-    char command[3 * PATH_MAX], listing[64] = "";
-    signal(SIGXFSZ, SIG_IGN);
-    struct rlimit old, tiny;
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
-    tiny = old;
-    tiny.rlim_cur = 600;
-    facc_ctx *ctx = open_ctx(&o);
-    facc_program *p = program(ctx, causal);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &tiny), 0);
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k = NULL;
-    facc_status s = get(&k, ctx, p, 80, &err);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
-    ck_assert_msg(s == FACC_OK, "%s", err.message);
-    ck_assert_int_eq(c.warnings, 1);
-    ck_assert_ptr_nonnull(strstr(c.warning, "cannot write"));
-    facc_kernel_free(k);
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-    snprintf(command, sizeof command, "find %s -type f | wc -l", cache);
-    FILE *f = popen(command, "r");
-    ck_assert_ptr_nonnull(fgets(listing, sizeof listing, f));
-    pclose(f);
-    ck_assert_int_eq(atoi(listing), 0);
-}
-END_TEST
-
-START_TEST(refused_by_nvrtc)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k;
-    char dir[2 * PATH_MAX];
-    if (no_nvrtc("refused_by_nvrtc"))
-        return;
-    snprintf(dir, sizeof dir, "%s/sm80", templates);
-    write_file(dir, "forward.cu", "__device__ int x = nonsense;\n");
-    facc_ctx *ctx = open_ctx(&o);
-    facc_program *p = program(ctx, causal);
-    for (int i = 0; i < 2; i++) { /* failures are not kept */
-        ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_COMPILE);
-        ck_assert_ptr_null(k);
-        ck_assert_msg(strstr(err.message, "nonsense"), "%s", err.message);
-        ck_assert_ptr_nonnull(strstr(err.log, "sm80/forward.cu(1): error"));
-    }
-    ck_assert_int_eq(c.nvrtc, 0);
-    snprintf(dir, sizeof dir, "%s/sm80/forward.cu", templates);
-    unlink(dir);
-    ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_IO);
-    ck_assert_ptr_nonnull(strstr(err.message, "sm80/forward.cu"));
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-}
-END_TEST
-
-static int see(void *user, const facc_cache_entry *e)
-{
-    int *n = user;
-    (*n)++;
-    ck_assert_int_eq(e->valid, 1);
-    ck_assert_uint_eq(strlen(e->key), 32);
-    ck_assert_ptr_nonnull(strstr(e->summary, "sm80 bf16 64/64 sm_80"));
-    ck_assert_int_eq(strncmp(e->dir, cache, strlen(cache)), 0);
-    return *n == 2;
-}
-
-/* An NVRTC whose cubin is none: the kernel is refused, nothing is cached. */
-static const char broken_nvrtc[] =
-    "typedef unsigned long size;\n"
-    "int nvrtcVersion(int *a, int *b) { *a = 13; *b = 0; return 0; }\n"
-    "const char *nvrtcGetErrorString(int r) { return r ? \"bad\" : \"ok\"; }\n"
-    "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }\n"
-    "int nvrtcGetSupportedArchs(int *a) { *a = 80; return 0; }\n"
-    "int nvrtcCreateProgram(void) { return 0; }\n"
-    "int nvrtcDestroyProgram(void) { return 0; }\n"
-    "int nvrtcCompileProgram(void) { return 0; }\n"
-    "int nvrtcGetPTXSize(void *p, size *n) { *n = 0; return 0; }\n"
-    "int nvrtcGetPTX(void) { return 0; }\n"
-    "int nvrtcGetCUBINSize(void *p, size *n) { *n = 5; return 0; }\n"
-    "int nvrtcGetCUBIN(void *p, char *s) { s[0] = 'x'; return 0; }\n"
-    "int nvrtcGetProgramLogSize(void *p, size *n) { *n = 0; return 0; }\n"
-    "int nvrtcGetProgramLog(void) { return 0; }\n";
-
-START_TEST(no_elf_is_refused)
-{
-    struct counts c;
-    facc_options o = options(&c);
-    facc_error err = FACC_ERROR_INIT;
-    facc_kernel *k;
-    char file[2 * PATH_MAX], command[3 * PATH_MAX];
-    snprintf(file, sizeof file, "%s/libnvrtc.so.13", base);
-    snprintf(command, sizeof command, "cc -shared -fPIC -x c - -o %s", file);
-    FILE *cc = popen(command, "w");
-    ck_assert_ptr_nonnull(cc);
-    fputs(broken_nvrtc, cc);
-    ck_assert_int_eq(pclose(cc), 0);
-    o.nvrtc_path = file;
-    facc_ctx *ctx = open_ctx(&o);
-    facc_program *p = program(ctx, causal);
-    for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(get(&k, ctx, p, 80, &err), FACC_ERR_COMPILE);
-        ck_assert_ptr_null(k);
-        ck_assert_msg(strstr(err.message, "no ELF file"), "%s", err.message);
-    }
-    ck_counts(&c, 0, 0, 0);
-    int entries = 0;
-    ck_assert_int_eq(facc_cache_list(ctx, see, &entries, &err), FACC_OK);
-    ck_assert_int_eq(entries, 0);
-    facc_program_free(p);
-    facc_ctx_free(ctx);
-}
-END_TEST
-
 START_TEST(keep)
 {
     struct counts c;
@@ -686,8 +266,21 @@ START_TEST(keep)
 }
 END_TEST
 
-/* ---- the public cache calls
- * ----------------------------------------------------- */
+/* ---- the public cache calls ------------------------------------------------
+ */
+
+static int see(void *user, const facc_cache_entry *e)
+{
+    int *n = user;
+    (*n)++;
+    ck_assert_int_eq(e->valid, 1);
+    ck_assert_uint_eq(strlen(e->key), 32);
+    ck_assert_ptr_nonnull(strstr(e->summary, "sm80 bf16 64/64 sm_80"));
+    ck_assert_int_eq(strncmp(e->dir, cache, strlen(cache)), 0);
+    return *n == 2;
+}
+
+/* An NVRTC whose cubin is none: the kernel is refused, nothing is cached. */
 
 START_TEST(list_gc_clear)
 {
@@ -715,8 +308,8 @@ START_TEST(list_gc_clear)
 }
 END_TEST
 
-/* ---- looking inside, and the real template
- * ----------------------------------------- */
+/* ---- looking inside, and the real template ---------------------------------
+ */
 
 static char *dumped(facc_ctx *ctx, facc_program *p, facc_dump what)
 {
@@ -834,28 +427,10 @@ int main(void)
                                   processes_compile_once,
                                   forked_child_compiles,
                                   freed_programs_leave_nothing,
-                                  damaged_entry_is_rebuilt,
-                                  no_jit,
-                                  hits_need_no_nvrtc,
-                                  memory_only,
-                                  no_room_on_disk,
-                                  refused_by_nvrtc,
-                                  no_elf_is_refused,
                                   keep,
                                   list_gc_clear,
                                   dumps,
                                   explains,
                                   disk_hit_takes_milliseconds};
-    Suite *s = suite_create("kernel");
-    TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 120);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests("kernel", tests, sizeof tests / sizeof tests[0]);
 }
