@@ -10,6 +10,7 @@
 /* What a call costs beside its arguments and results. */
 enum work {
     WORK_CALL,   /* nothing more */
+    WORK_TEXT,   /* numbers to text and back */
     WORK_SHIFT,  /* entries from the position in argument 2 on */
     WORK_CONCAT, /* entries of the table */
     WORK_SORT,   /* n log n of them */
@@ -23,7 +24,9 @@ static long long log2_of(long long n)
 
 static long long work_of(lua_State *L, enum work work, bool shifts)
 {
-    enum { HOLES = 256 }; /* bytes of all of Lua's memory to one instruction */
+    enum { TEXT = 200, HOLES = 256 /* bytes of Lua's to one instruction */ };
+    if (work == WORK_TEXT)
+        return TEXT;
     if (work == WORK_CALL || lua_type(L, 1) != LUA_TTABLE)
         return 0;
     if (work == WORK_NEXT)
@@ -44,7 +47,7 @@ static int l_counted(lua_State *L)
     int n = lua_gettop(L);
     enum work work = (enum work)lua_tointeger(L, lua_upvalueindex(2));
     bool shifts = n >= lua_tointeger(L, lua_upvalueindex(3));
-    l_charge(L, 4 + n + work_of(L, work, shifts));
+    l_charge(L, 16 + n + work_of(L, work, shifts));
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, n, LUA_MULTRET);
@@ -91,6 +94,7 @@ static int l_next_pair(lua_State *L)
 /* Upvalue: table.sort. */
 static int l_pairs(lua_State *L)
 {
+    l_charge(L, 32);
     if (lua_type(L, 1) == LUA_TUSERDATA) {
         l_enter(L);
         l_fail(L, "pairs over %s: it is no table", value_kind_name(L, 1));
@@ -155,6 +159,8 @@ static const struct {
     int shifts; /* arguments of the form with a position */
 } counted[] = {{LUA_GNAME, "select", WORK_CALL, 0},
                {LUA_GNAME, "next", WORK_NEXT, 0},
+               {LUA_GNAME, "tonumber", WORK_TEXT, 0},
+               {LUA_GNAME, "tostring", WORK_TEXT, 0},
                {LUA_TABLIBNAME, "concat", WORK_CONCAT, 0},
                {LUA_TABLIBNAME, "insert", WORK_SHIFT, 3},
                {LUA_TABLIBNAME, "pack", WORK_CALL, 0},
@@ -162,7 +168,12 @@ static const struct {
                {LUA_TABLIBNAME, "sort", WORK_SORT, 0},
                {LUA_TABLIBNAME, "unpack", WORK_CALL, 0},
                {LUA_STRLIBNAME, "byte", WORK_CALL, 0},
-               {LUA_STRLIBNAME, "char", WORK_CALL, 0}};
+               {LUA_STRLIBNAME, "char", WORK_CALL, 0},
+               {LUA_STRLIBNAME, "format", WORK_TEXT, 0},
+               {LUA_STRLIBNAME, "lower", WORK_CALL, 0},
+               {LUA_STRLIBNAME, "reverse", WORK_CALL, 0},
+               {LUA_STRLIBNAME, "sub", WORK_CALL, 0},
+               {LUA_STRLIBNAME, "upper", WORK_CALL, 0}};
 
 void l_open_counted(lua_State *L)
 {

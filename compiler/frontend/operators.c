@@ -218,6 +218,8 @@ static int l_equal(lua_State *L)
     bool numbers = (value_is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
                    (value_is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
     bool traced = value_is_traced(L, 1) || value_is_traced(L, 2);
+    if (lua_type(L, 1) == LUA_TSTRING && lua_type(L, 2) == LUA_TSTRING)
+        l_charge(L, (long long)(lua_rawlen(L, 1) / 16));
     bool equal = numbers && traced && !t->env
                      ? l_compare_traced(L, LUA_OPEQ, 2, 1)
                      : lua_compare(L, 2, 1, LUA_OPEQ);

@@ -169,6 +169,7 @@ static int l_require(lua_State *L)
 static int l_undefined_global(lua_State *L)
 {
     struct trace *t = trace_of(L);
+    l_charge(L, 64);
     if (lua_type(L, 2) != LUA_TSTRING)
         return 0;
     snprintf(t->undefined, sizeof t->undefined, "%s", lua_tostring(L, 2));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "compiler/frontend/rewrite.h"
 
@@ -30,6 +31,25 @@ void l_charge(lua_State *L, long long work)
                t->max_instructions);
 }
 
+/* What nothing else counts (strings compared by <, next over holes) ends, too.
+ * So late that no other work meets it. */
+static void l_check_time(lua_State *L)
+{
+    enum { MAX_SECONDS = 60, EVERY = 16 /* calls */ };
+    struct trace *t = trace_of(L);
+    struct timespec now;
+    if (t->hook_calls++ % EVERY)
+        return;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    if (!t->start)
+        t->start = now.tv_sec + 1;
+    if (now.tv_sec >= t->start + MAX_SECONDS)
+        l_fail(L,
+               "the script runs for more than %d seconds: does a loop never "
+               "end?",
+               MAX_SECONDS);
+}
+
 /* Values behind `...` in the running function: copied by one instruction. */
 static int count_varargs(lua_State *L, lua_Debug *ar)
 {
@@ -52,6 +72,7 @@ static void hook_instructions(lua_State *L, lua_Debug *ar)
     int varargs = count_varargs(L, ar);
     long long copied = varargs > FEW ? (long long)varargs : 0;
     l_charge(L, HOOK_EVERY + copied * (HOOK_EVERY / LOOP));
+    l_check_time(L);
 }
 
 /* --- memory ------------------------------------------------------- */

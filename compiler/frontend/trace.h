@@ -102,6 +102,9 @@ struct trace {
     bool over_memory;
     int over_line;
     long long instructions, max_instructions;
+    long long
+        start; /* of this thread's CPU seconds, plus 1; 0: not looked yet */
+    unsigned hook_calls; /* of the instruction hook */
     int max_paths, max_comparisons;
     /* exploration */
     struct exploration *scope; /* innermost, NULL outside of mods */

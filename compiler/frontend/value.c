@@ -182,6 +182,7 @@ static int l_refuse(lua_State *L)
 
 static int l_type(lua_State *L)
 {
+    l_charge(L, 8);
     luaL_checkany(L, 1);
     lua_pushstring(L, value_is_traced(L, 1) ? "number"
                       : value_object(L, 1, OBJECT_TENSOR) != 0
@@ -241,6 +242,7 @@ enum { N_PLAIN_ONLY = sizeof plain_only / sizeof *plain_only };
 static int l_plain_only(lua_State *L)
 {
     int n = lua_gettop(L);
+    l_charge(L, 16 + n);
     for (int i = 1; i <= n; i++) {
         l_resolve(L, i);
         if (value_is_traced(L, i)) {
@@ -258,6 +260,7 @@ static int l_plain_only(lua_State *L)
 
 static int l_ipairs(lua_State *L)
 {
+    l_charge(L, 16);
     if (lua_type(L, 1) == LUA_TUSERDATA) {
         l_enter(L);
         l_fail(L,

@@ -58,6 +58,12 @@ static const char *const busy[] = {
     "local s = ('x'):rep(8000000) while true do local t = s:upper() end",
     "local s = ('x'):rep(8000000) while true do local t = s:reverse() end",
     "local s = ('x'):rep(900000) while true do s:byte(1, -1) end",
+    "local s = ('x'):rep(8000000) local t = s:upper():lower() "
+    "while true do local x = s == t end",
+    "while true do local s = tostring(1e300) end",
+    "while true do local s = ('%99.99f'):format(1e300) end",
+    "while true do local x = tonumber('1.5e10') end",
+    "while true do local x = undefined end",
     "while true do local t = {} end",
     "while true do local f = function() return big end end",
     "while true do facc.attention { mask_mod = 'q >= kv' } end",
