@@ -102,8 +102,7 @@ struct trace {
     bool over_memory;
     int over_line;
     long long instructions, max_instructions;
-    long long
-        start; /* of this thread's CPU seconds, plus 1; 0: not looked yet */
+    long long start;     /* CPU seconds + 1 at the first look, or 0 */
     unsigned hook_calls; /* of the instruction hook */
     int max_paths, max_comparisons;
     /* exploration */
