@@ -113,7 +113,8 @@ def peak_memory(args):
     return out
 
 
-SECTIONS = {"cpu": cpu, "compile": compile_times, "memory": peak_memory}
+# Memory comes first: a child's peak counts what this process held when it was started.
+SECTIONS = {"memory": peak_memory, "cpu": cpu, "compile": compile_times}
 
 
 def main():
@@ -127,7 +128,8 @@ def main():
     args = p.parse_args()
     os.environ.setdefault("FACC_LOG", "off")
     result = dict(cores=os.cpu_count())
-    for name in args.sections.split(","):
+    chosen = args.sections.split(",")
+    for name in [n for n in SECTIONS if n in chosen] + [n for n in chosen if n not in SECTIONS]:
         result[name] = SECTIONS[name](args)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
