@@ -49,6 +49,10 @@ static const char *const emit_mods[] = {
     "mask_mod = function(b, h, q, kv) return (q - 9) // n >= (kv - 20) % n "
     "end",
     "mask_mod = function(b, h, q, kv) return (q - kv) % i8[q] < 2 end",
+    "mask_mod = function(b, h, q, kv) return (wide - 4 * q) // -3 + kv < "
+    "i64[q] - wide // 3 end",
+    "mask_mod = function(b, h, q, kv) return (i64[q] - kv) // 3 + kv < "
+    "(i64[kv] - q) % 5 + (i64[kv] + 9) % -4 end",
     "mask_mod = function(b, h, q, kv) return (q * kv) % 5 < 3 end",
     "mask_mod = function(b, h, q, kv) return q * big > kv * 2147483647 end",
     "mask_mod = function(b, h, q, kv) return (q & kv) == 0 or (q ~ kv) > 40 "

@@ -72,21 +72,33 @@ END_TEST
 
 /* The text is compared in full: an entry of another unit under the same key
  * (a hash collision) is a miss, and stays. */
-START_TEST(collision_is_a_miss)
+static void ck_collision(const char *other, size_t size)
 {
-    static const char other[] = "another unit";
     char key[33];
     struct diag d;
     struct cache_item i;
     struct cache *c = opened(CACHE_RW, base);
     ck_assert(cache_key(text, TEXT_SIZE, key));
-    write_made(c, key, other, sizeof other - 1, 'o');
+    write_made(c, key, other, size, 'o');
     ck_assert_int_eq(lookup(c, key, NULL), CACHE_MISS);
     diag_init(&d);
-    ck_assert_int_eq(cache_read(c, key, other, sizeof other - 1, &i, &d),
-                     CACHE_HIT);
+    ck_assert_int_eq(cache_read(c, key, other, size, &i, &d), CACHE_HIT);
     free(i.cubin);
     cache_close(c);
+}
+
+START_TEST(collision_is_a_miss)
+{
+    ck_collision("another unit", strlen("another unit"));
+}
+END_TEST
+
+START_TEST(collision_of_equal_size_is_a_miss)
+{
+    char other[TEXT_SIZE];
+    memcpy(other, text, TEXT_SIZE);
+    other[TEXT_SIZE - 2] ^= 1;
+    ck_collision(other, TEXT_SIZE);
 }
 END_TEST
 
@@ -707,6 +719,7 @@ int main(void)
                                   key_depends_on_every_byte,
                                   second_writer_loses,
                                   collision_is_a_miss,
+                                  collision_of_equal_size_is_a_miss,
                                   every_damaged_byte,
                                   truncated_missing_and_odd_files,
                                   no_elf_is_damage,
