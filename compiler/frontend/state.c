@@ -148,16 +148,6 @@ int state_line(lua_State *L)
     return t->attention_line;
 }
 
-void l_fail(lua_State *L, const char *fmt, ...)
-{
-    struct trace *t = trace_of(L);
-    va_list ap;
-    va_start(ap, fmt);
-    diag_setv(t->diag, DIAG_SCRIPT, t->stage, t->name, state_line(L), fmt, ap);
-    va_end(ap);
-    l_fail_recorded(L);
-}
-
 void l_fail_at(lua_State *L, int line, const char *fmt, ...)
 {
     struct trace *t = trace_of(L);
@@ -213,19 +203,24 @@ struct text {
     size_t left;
 };
 
+static void text_addv(struct text *x, const char *fmt, va_list ap)
+{
+    int n = vsnprintf(x->at, x->left, fmt, ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (used >= x->left)
+        used = x->left ? x->left - 1 : 0;
+    x->at += used;
+    x->left -= used;
+}
+
 static void text_add(struct text *x, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 static void text_add(struct text *x, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(x->at, x->left, fmt, ap);
+    text_addv(x, fmt, ap);
     va_end(ap);
-    size_t used = n < 0 ? 0 : (size_t)n;
-    if (used >= x->left)
-        used = x->left ? x->left - 1 : 0;
-    x->at += used;
-    x->left -= used;
 }
 
 /* Is the frame the mod itself, which C has called? */
@@ -246,7 +241,7 @@ static void add_traceback(lua_State *L, struct text *x)
     struct trace *t = trace_of(L);
     lua_Debug ar;
     int shown = 0;
-    for (int level = 1;
+    for (int level = 0;
          shown < MOST && level < MAX_LEVELS && lua_getstack(L, level, &ar);
          level++) {
         lua_getinfo(L, "Sln", &ar);
@@ -264,6 +259,36 @@ static void add_traceback(lua_State *L, struct text *x)
         else
             text_add(x, "function <line %d>", ar.linedefined);
     }
+}
+
+/* Is the running function a helper: called by another one of the file? */
+static bool is_nested(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    lua_Debug ar;
+    int frames = 0;
+    for (int level = 0;
+         frames < 2 && level < MAX_LEVELS && lua_getstack(L, level, &ar);
+         level++) {
+        lua_getinfo(L, "Sl", &ar);
+        frames += is_user_frame(t, &ar);
+    }
+    return frames > 1;
+}
+
+/* With one function running, the line says all that a traceback would. */
+void l_fail(lua_State *L, const char *fmt, ...)
+{
+    struct trace *t = trace_of(L);
+    char buffer[sizeof t->diag->message];
+    struct text x = {buffer, sizeof buffer};
+    va_list ap;
+    va_start(ap, fmt);
+    text_addv(&x, fmt, ap);
+    va_end(ap);
+    if (is_nested(L))
+        add_traceback(L, &x);
+    l_fail_at(L, state_line(L), "%s", buffer);
 }
 
 /* Where Lua's own message says that it happened: "short_src:line: ". */
