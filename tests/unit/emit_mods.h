@@ -61,6 +61,13 @@ static const char *const emit_mods[] = {
     "end",
     "mask_mod = function(b, h, q, kv) return (kv >> 2) == (q >> 1) or (q - "
     "kv) >> 60 == 0 end",
+    "mask_mod = function(b, h, q, kv) return (q - kv) >> 60 < 8 end",
+    "mask_mod = function(b, h, q, kv) return (q - kv) >> (kv % 9 - 4) & 7 < "
+    "(kv - q) << (q % 70 - 3) & 7 end",
+    "mask_mod = function(b, h, q, kv) return (kv - q) << (q % 8 - 67) "
+    "& 7 < 2 end",
+    "mask_mod = function(b, h, q, kv) return (kv - q) << (q % 5 + 62) & 7 == "
+    "0 end",
     "mask_mod = function(b, h, q, kv) return math.abs(q - kv) < 5 or "
     "math.min(q, kv) == 3 or math.max(q - 3, kv) == 30 end",
     "mask_mod = function(b, h, q, kv) return math.min(math.max(q - kv, -3), "
