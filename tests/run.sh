@@ -65,12 +65,12 @@ suites() { # build folder, ctest arguments
     ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "$@"
 }
 
-gpu_tests() {
+gpu() { # a script of tests/gpu
     if ! [ -e /dev/nvidia0 ]; then
-        echo "no GPU here: the GPU tests need one (tests/gpu/README.md)"
+        echo "no GPU here: this needs one (tests/gpu/README.md)"
         return 77
     fi
-    python3 tests/gpu/run_all.py
+    python3 "$1"
 }
 
 mkdir -p build
@@ -92,7 +92,8 @@ if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
 fi
-step "GPU" gpu_tests
+step "GPU" gpu tests/gpu/run_all.py
+step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
 
 [ -z "$failures" ] || echo "failed:$failures"
 echo "$passed passed, $failed failed, $skipped skipped"
