@@ -73,7 +73,7 @@ static bool make_parents(const char *dir)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-int entry_open_root(const char *dir, bool create)
+static int open_root(const char *dir, bool create)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && create && make_parents(dir))
@@ -81,7 +81,7 @@ int entry_open_root(const char *dir, bool create)
     return checked(fd);
 }
 
-int entry_open_dir(int at, const char *name, bool create)
+static int open_dir(int at, const char *name, bool create)
 {
     int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(at, name, flags);
@@ -95,16 +95,16 @@ int entry_open_dir(int at, const char *name, bool create)
 
 int entry_open_sub(const char *dir, const char *name, bool create)
 {
-    int root = entry_open_root(dir, create);
+    int root = open_root(dir, create);
     if (root < 0)
         return -1;
-    int v = entry_open_dir(root, CACHE_SCHEMA, create);
+    int v = open_dir(root, CACHE_SCHEMA, create);
     int saved = errno;
     close(root);
     errno = saved;
     if (v < 0)
         return -1;
-    int fd = entry_open_dir(v, name, create);
+    int fd = open_dir(v, name, create);
     saved = errno;
     close(v);
     errno = saved;
@@ -142,7 +142,7 @@ bool entry_can_write(const char *dir, char *why, size_t size)
         snprintf(why, size, "its path is too long");
         return false;
     }
-    int fd = entry_open_root(dir, false);
+    int fd = open_root(dir, false);
     if (fd >= 0)
         close(fd);
     else if (errno == EPERM) {
@@ -399,7 +399,7 @@ enum entry_state entry_read(const char *dir, const char *key, const char *text,
 {
     why[0] = '\0';
     int shelf = open_shelf(dir, key, false);
-    int fd = shelf < 0 ? -1 : entry_open_dir(shelf, key, false);
+    int fd = shelf < 0 ? -1 : open_dir(shelf, key, false);
     int saved = errno;
     if (shelf >= 0)
         close(shelf);
@@ -581,7 +581,7 @@ bool entry_publish(const char *dir, const char *key, const char *text,
     if (tmps < 0)
         return io_error(d, dir, "a sub-directory");
     temp_name("", name, sizeof name);
-    int tmp = entry_open_dir(tmps, name, true);
+    int tmp = open_dir(tmps, name, true);
     bool ok = tmp >= 0;
     if (!ok)
         io_error(d, dir, "a temporary");
@@ -641,7 +641,7 @@ bool entry_stat(const char *dir, const char *key, int64_t *bytes,
     const char *const names[] = {cubin_name, unit_name, meta_name};
     struct stat st;
     int shelf = open_shelf(dir, key, false);
-    int fd = shelf < 0 ? -1 : entry_open_dir(shelf, key, false);
+    int fd = shelf < 0 ? -1 : open_dir(shelf, key, false);
     if (shelf >= 0)
         close(shelf);
     *bytes = *last_used = 0;

@@ -23,12 +23,8 @@ enum entry_state {
     ENTRY_NOMEM
 };
 
-/* Opens DIR or, with create, makes it with its parents. -1 and errno, EPERM
- * when it is not to be trusted. */
-int entry_open_root(const char *dir, bool create);
-/* A sub-directory of `at`, likewise. */
-int entry_open_dir(int at, const char *name, bool create);
-/* DIR/v1/name, likewise. */
+/* Opens DIR/v1/name or, with create, makes it with its parents. -1 and errno,
+ * EPERM when it is not to be trusted. */
 int entry_open_sub(const char *dir, const char *name, bool create);
 
 /* The words for errno after one of these, or after writing below them. */

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-int variants_split(const struct command *c, const char *text, const char *name,
-                   bool (*parse)(const char *item, int *out), int *out, int *n)
+/* Splits a comma list; EXIT_OK or EXIT_USAGE after a message. */
+static int split(const struct command *c, const char *text, const char *name,
+                 bool (*parse)(const char *item, int *out), int *out, int *n)
 {
     const char *rest = text, *next;
     char item[CLI_ITEM];
@@ -63,14 +64,14 @@ static bool item_head_dim(const char *item, int *out)
 int variants_parse(const struct command *c, const struct options *o,
                    struct variant_lists *l)
 {
-    int rc = variants_split(c, o->dtypes ? o->dtypes : "bf16", "dtype",
-                            item_dtype, l->dtype, &l->n_dtype);
+    int rc = split(c, o->dtypes ? o->dtypes : "bf16", "dtype", item_dtype,
+                   l->dtype, &l->n_dtype);
     if (!rc)
-        rc = variants_split(c, o->head_dims ? o->head_dims : "128", "head-dim",
-                            item_head_dim, l->head_dim, &l->n_head_dim);
+        rc = split(c, o->head_dims ? o->head_dims : "128", "head-dim",
+                   item_head_dim, l->head_dim, &l->n_head_dim);
     if (!rc)
-        rc = variants_split(c, o->arch ? o->arch : "90", "arch", item_arch,
-                            l->arch, &l->n_arch);
+        rc = split(c, o->arch ? o->arch : "90", "arch", item_arch, l->arch,
+                   &l->n_arch);
     return rc;
 }
 

@@ -10,9 +10,6 @@ struct variant_lists {
     int n_dtype, n_head_dim, n_arch;
 };
 
-/* Splits a comma list; EXIT_OK or EXIT_USAGE after a message. */
-int variants_split(const struct command *c, const char *text, const char *name,
-                   bool (*parse)(const char *item, int *out), int *out, int *n);
 /* --dtype, --head-dim and --arch with their defaults (bf16, 128, 90). */
 int variants_parse(const struct command *c, const struct options *o,
                    struct variant_lists *l);

@@ -128,8 +128,7 @@ def main():
     args = p.parse_args()
     os.environ.setdefault("FACC_LOG", "off")
     result = dict(cores=os.cpu_count())
-    chosen = args.sections.split(",")
-    for name in [n for n in SECTIONS if n in chosen] + [n for n in chosen if n not in SECTIONS]:
+    for name in sorted(args.sections.split(","), key=list(SECTIONS).index):
         result[name] = SECTIONS[name](args)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
