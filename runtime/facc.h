@@ -230,7 +230,7 @@ typedef struct facc_variant {
     int32_t arch;         /* 80 86 89 90 100 120; 0: that of `device` */
     int32_t device;       /* used when arch is 0 */
     int32_t check_bounds; /* nonzero: checked debug build */
-    int32_t reserved0;
+    int32_t block_mask;   /* nonzero: launches bring args.block_mask */
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -239,11 +239,41 @@ typedef union facc_scalar_value { /* a run-time param */
     double f;                     /* f32 */
 } facc_scalar_value;
 
+/* Block lists from outside, FlexAttention's BlockMask: a block of the lists is
+ * block_q rows by block_kv columns, whatever the kernel's tiles. For each row
+ * of blocks: how many of its blocks are partial (the program's mask_mod
+ * decides their cells) and full (all cells count), and their column numbers.
+ * Blocks in neither list are masked. rows * block_q >= Sq, cols * block_kv >=
+ * Skv. All int32, contiguous; device memory for launches, host memory for the
+ * CPU. A number outside 0 .. cols - 1 is ignored on the GPU, an error on the
+ * CPU. */
+typedef struct facc_block_mask {
+    size_t struct_size;
+    int32_t block_q, block_kv;
+    int32_t rows, cols;             /* of blocks */
+    int32_t per_b, per_h;           /* nonzero: lists for each b, each h */
+    const int32_t *kv_num_blocks;   /* [B or 1][H or 1][rows] */
+    const int32_t *kv_indices;      /* [B or 1][H or 1][rows][cols] */
+    const int32_t *full_kv_num_blocks; /* same shapes, both or neither NULL */
+    const int32_t *full_kv_indices;
+} facc_block_mask;
+#define FACC_BLOCK_MASK_INIT FACC_STRUCT_INIT(facc_block_mask)
+
 /* One attention call. Shapes: q [B, H, Sq, D], k [B, Hkv, Skv, D],
  * v [B, Hkv, Skv, Dv], o [B, H, Sq, Dv], lse [B, H, Sq] f32 (f64 in the
  * oracle; data NULL: not written). The last dimension of q, k, v, o has
  * stride 1 on the GPU. Memory is the caller's and must stay valid until the
- * work is done. Rows beyond seqused_q give 0 and -inf. */
+ * work is done. Rows beyond seqused_q give 0 and -inf.
+ *
+ * Packed sequences: with cu_seqlens_q and cu_seqlens_kv (both or neither) the
+ * tensors hold n_seqs sequences one behind the other: q [1, H, Tq, D],
+ * k [1, Hkv, Tkv, D], v, o and lse likewise; sequence b has rows
+ * cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, none longer than max_seqlen_q.
+ * For the program b is the sequence, q and kv count from its start, size.B is
+ * n_seqs, size.q and size.kv are the longest lengths; dims "B", "q", "kv" of
+ * captured tensors mean these. seqused_q and seqused_kv may shorten sequences
+ * within their rows. Offsets ascend from 0; on the GPU they are device memory
+ * and not checked. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;
@@ -257,7 +287,17 @@ typedef struct facc_args {
     void *workspace; /* facc_workspace_size bytes */
     size_t workspace_size;
     int32_t device; /* ordinal to launch on */
+    /* Nonzero: the workspace holds the schedule of an earlier launch of this
+     * kernel with the same sizes, lengths, params, captured tensors and block
+     * mask, which is used again. */
+    int32_t schedule_ready;
+    /* packed sequences */
+    const int32_t *cu_seqlens_q; /* [n_seqs + 1], or NULL */
+    const int32_t *cu_seqlens_kv;
+    int32_t n_seqs;
+    int32_t max_seqlen_q, max_seqlen_kv; /* 0: Tq, Tkv */
     int32_t reserved0;
+    const facc_block_mask *block_mask; /* or NULL; see facc_variant */
 } facc_args;
 #define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
 
@@ -301,6 +341,10 @@ typedef struct facc_kernel_info {
     double compile_seconds; /* 0 on a hit */
     char source[16];        /* "memory" "disk" "nvrtc" */
     char compiler[48];      /* "NVRTC 13.0 …" of the entry */
+    char tier[16];          /* of the mask: "none" "analytic" "ranged"
+                               "scanned" "given" "opaque" */
+    int32_t scheduled;      /* nonzero: launches make a schedule first */
+    int32_t reserved0;
 } facc_kernel_info;
 #define FACC_KERNEL_INFO_INIT FACC_STRUCT_INIT(facc_kernel_info)
 /* Fills the fields that out->struct_size covers. */
@@ -308,7 +352,10 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
                                           facc_kernel_info *out);
 
 /* Bytes of the workspace for these args (0 is possible) and its alignment
- * in bytes. Pure. */
+ * in bytes. It holds the schedule of launches whose mask is more than plain
+ * bounds, with packed sequences or with a block mask; linear in the lengths
+ * but for masks that must be scanned. Launches in flight at the same time
+ * need a workspace each. Pure. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,
                                          size_t *align);
@@ -374,6 +421,35 @@ FACC_API facc_status facc_program_explain(char **out, facc_ctx *ctx,
                                           facc_program *p,
                                           const facc_variant *variant,
                                           int32_t json, facc_error *err);
+
+/* What a verdict says of a tile: all cells masked, all count, or unknown. */
+enum { FACC_TILE_EMPTY = 1, FACC_TILE_FULL = 2, FACC_TILE_PARTIAL = 3 };
+
+typedef struct facc_verdict_counts {
+    size_t struct_size;
+    int32_t rows, cols; /* of tiles */
+    int64_t empty, full, partial;
+    int64_t cells, kept; /* of the whole mask */
+    char tier[16];       /* "none" "analytic" "ranged" "scanned" "given"
+                            "opaque" (reads the score: all tiles PARTIAL,
+                            kept is -1) */
+} facc_verdict_counts;
+#define FACC_VERDICT_COUNTS_INIT FACC_STRUCT_INIT(facc_verdict_counts)
+/* The mask of (b, h) on the CPU, tile by tile as a schedule would have it.
+ * args: sizes and host memory of captured tensors, params, lengths, block
+ * mask; the data of q, k, v, o is not touched and may be NULL. Any of the
+ * three results may be NULL: verdicts [rows][cols] of tiles of tile_q rows
+ * by tile_kv columns, FACC_TILE_…; cells [Sq][Skv] 1 where a cell counts, for
+ * rows and columns inside the used lengths of b, else 0 (FACC_ERR_UNSUPPORTED
+ * where the mask reads the score); counts. Time is that of the cells if
+ * cells or kept are asked for, else that of the verdicts. */
+FACC_API facc_status facc_verdict_map(facc_ctx *ctx, const facc_program *p,
+                                      const facc_args *args, int32_t b,
+                                      int32_t h, int32_t tile_q,
+                                      int32_t tile_kv, uint8_t *verdicts,
+                                      uint8_t *cells,
+                                      facc_verdict_counts *counts,
+                                      facc_error *err);
 
 /* ---- cache ------------------------------------------------------------- */
 

@@ -89,7 +89,6 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     const struct eval_plan *e = p->compiled->plan;
     memset(plan, 0, sizeof *plan);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !resolve_arch(ctx, &v, &plan->arch, d))
         return false;
     return select_config(&v, plan->arch, eval_plan_cost(e),

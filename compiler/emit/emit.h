@@ -19,6 +19,7 @@ struct unit_config {
     bool q_in_registers;  /* else Q fragments are re-read from shared memory */
     int shared_bytes;     /* dynamic shared memory of a CTA */
     bool check_bounds;    /* checked debug build */
+    bool block_mask;      /* launches bring block lists */
 };
 
 struct cuda_header {

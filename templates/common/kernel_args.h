@@ -29,6 +29,59 @@ union facc_scalar { /* a run-time param, widened */
     float f; /* f32 params are stored here */
 };
 
+/* The schedule of a launch: which KV tiles each query tile visits, most work
+ * first. Made on the device by the kernels of common/schedule.cuh, in the
+ * caller's workspace; without one (rows == 0) the forward kernel finds its KV
+ * tiles by the mask's plain bounds. One row per query tile of a (b, h), or of
+ * all b or all h where the mask and the lengths are the same for them. */
+struct facc_schedule_row {
+    int b, h;    /* 0 where the row is for all */
+    int tile;    /* query tile of its sequence; -1: no such row */
+    int count;   /* KV tiles that some warp group visits */
+    int entries; /* of this row's list */
+    int reserved;
+};
+
+/* Up to 32 KV tiles from 32 * window on, or `repeats` such windows that are
+ * all alike. Bit i is tile 32 * window + i. After these 8 bytes, for each
+ * warp group (one or two) of the CTA: */
+struct facc_schedule_entry {
+    int window, repeats;
+};
+struct facc_schedule_bits {
+    unsigned work;   /* some cell may count */
+    unsigned masked; /* of these: some cell may be masked */
+};
+
+/* Levels of summaries: positions that one record is about. */
+enum {
+    FACC_LEVEL_TILE,    /* KV: kTileN; q: kRowsPerGroup */
+    FACC_LEVEL_WINDOW,  /* KV: 32 * kTileN; q: none */
+    FACC_LEVEL_GRANULE, /* 16, if Variant::kHalved */
+    FACC_LEVELS
+};
+
+/* Ids. Rows and records of one h (or of all) are numbered by b and position:
+ * item i of sequence b, of items that are `width` positions wide, has the id
+ * first(b) + i, where first(b) is b * ceil(length / width) with Sq or Skv for
+ * the length, 0 for b where they are for all b, and for packed sequences
+ * cu_seqlens[b] / width + b, which leaves gaps. Those of head h come `ids of
+ * one h` later. */
+struct facc_schedule {
+    struct facc_schedule_row *rows; /* [max_rows] */
+    int *order;                     /* [max_rows] row ids, then -1 */
+    unsigned char *entries;         /* [max_rows][max_entries], ascending */
+    unsigned char *q_summary[FACC_LEVELS]; /* records of Variant::QSummary */
+    unsigned char *kv_summary[FACC_LEVELS];
+    struct facc_schedule_bits *scan; /* [max_rows][windows][groups] or 0 */
+    unsigned char *block_classes;    /* block mask: [B or 1][H or 1][rows][cols]
+                                        verdict of a block by the lists alone */
+    int row_ids;                     /* ids of one h; max_rows: of all */
+    int max_rows, max_entries, windows;
+    int q_ids[FACC_LEVELS], kv_ids[FACC_LEVELS];
+    int per_b, per_h; /* 1: rows and records are of one b, of one h */
+};
+
 struct facc_kernel_header {
     /* TMA descriptors of Q, K, V, O (128 bytes each): sm90 families */
     FACC_ALIGN(128) unsigned char tensor_map[4][128];
@@ -44,7 +97,9 @@ struct facc_kernel_header {
     int group;        /* H / Hkv */
     float scale;      /* softmax scale */
     float scale_log2; /* scale * log2(e) */
-    /* sequences: used lengths [B]; packed offsets [B + 1] */
+    /* sequences: used lengths [B]; packed offsets [B + 1]: then B is the number
+     * of sequences, Sq and Skv are the longest lengths, the tensors' own b has
+     * stride 0 here, and row q of sequence b is row cu_seqlens_q[b] + q */
     const int *seqused_q, *seqused_kv;
     const int *cu_seqlens_q, *cu_seqlens_kv;
     /* paged KV: page_table[b][page], pages of page_size rows */
@@ -61,16 +116,19 @@ struct facc_kernel_header {
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];
     /* scheduling */
     int q_tiles;             /* query tiles per (b, h) */
-    int num_work;            /* tiles of the whole launch */
-    const int *block_counts; /* imported block lists, issue of the masks */
-    const int *block_indices;
-    const int *full_counts;
-    const int *full_indices;
+    int num_work;            /* CTAs of the forward kernel */
+    /* block mask in FlexAttention's form: for each row of blocks how many
+     * partial (full) blocks it has, and which; all int32, contiguous */
+    const int *block_counts, *block_indices;
+    const int *full_counts, *full_indices;
     int block_size_q, block_size_kv;
+    int block_rows, block_cols; /* of the lists: [B or 1][H or 1][rows][cols] */
+    int block_per_b, block_per_h;
     void *workspace;
     /* checked debug build: first bad read {tensor + 1, line, index, extent}, 0 = none */
     int *bounds_report;
-    unsigned char reserved[200];
+    struct facc_schedule schedule;
+    unsigned char reserved[40];
 };
 
 FACC_LAYOUT_ASSERT(sizeof(struct facc_captured) == 72);

@@ -10,4 +10,5 @@ constexpr int kWarps = 4, kStages = 1;
 constexpr bool kQInRegisters = false;
 constexpr int kSharedBytes = 69632;
 constexpr bool kCheckBounds = false;
+constexpr bool kBlockMask = false;
 constexpr int kNumTensors = 0, kNumParams = 0;
