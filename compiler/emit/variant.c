@@ -291,6 +291,32 @@ struct texts {
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
+/* Members that kernels of schedules need, of a program that has no plan. */
+static void add_no_plan(struct strbuf *out)
+{
+    strbuf_add(
+        out,
+        "\n    static constexpr bool kPlanned = false, kScanned = false, "
+        "kHalved = false;\n"
+        "    static constexpr bool kHasQSummary = false, kHasKvSummary = "
+        "false;\n"
+        "    struct QSummary {};\n    struct KvSummary {};\n"
+        "    static FACC_FN QSummary q_nothing() { return QSummary{}; }\n"
+        "    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, "
+        "QSummary &) {}\n"
+        "    static FACC_FN void q_merge(QSummary &, const QSummary &) {}\n"
+        "    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }\n"
+        "    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, "
+        "KvSummary &) {}\n"
+        "    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}\n"
+        "    static FACC_FN int tile_verdict(const KernelArgs &args, const "
+        "Tile &t, int q_first, int q_last,\n"
+        "            const QSummary &, int kv_first, int kv_last, const "
+        "KvSummary &)\n    {\n"
+        "        return verdict(args, t, q_first, q_last, kv_first, "
+        "kv_last);\n    }\n");
+}
+
 static void add_variant(const struct emitter *e, const struct texts *t,
                         struct strbuf *out)
 {
@@ -332,7 +358,9 @@ static void add_variant(const struct emitter *e, const struct texts *t,
                     "&args, const Tile &t, int q_first, int q_last,\n"
                     "            int kv_first, int kv_last)\n    {\n");
     add_body(out, &e->at[PLACE_VERDICT].body);
-    strbuf_add(out, "    }\n};\n");
+    strbuf_add(out, "    }\n");
+    add_no_plan(out);
+    strbuf_add(out, "};\n");
 }
 
 static void write_places(struct emitter *e, const struct score_frame *frame,
