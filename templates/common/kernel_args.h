@@ -61,6 +61,9 @@ enum {
     FACC_LEVELS
 };
 
+/* Threads of a CTA: of every kernel that makes a schedule, of facc_order. */
+enum { FACC_PREPARE_THREADS = 128, FACC_ORDER_THREADS = 1024 };
+
 /* Ids. Rows and records of one h (or of all) are numbered by b and position:
  * item i of sequence b, of items that are `width` positions wide, has the id
  * first(b) + i, where first(b) is b * ceil(length / width) with Sq or Skv for
