@@ -63,8 +63,8 @@ static bool extents_fit(const struct check *c, const char *name,
     return true;
 }
 
-static bool tensor_whole(const struct check *c, const char *name,
-                         const facc_tensor *t, int rank, const char *layout)
+static bool described(const struct check *c, const char *name,
+                      const facc_tensor *t, int rank, const char *layout)
 {
     size_t size = facc_dtype_size(t->dtype);
     if (t->rank != rank)
@@ -73,8 +73,13 @@ static bool tensor_whole(const struct check *c, const char *name,
     if (size == 0)
         return FAIL(c, FACC_ERR_ARGUMENT, "%s: unknown dtype %d", name,
                     (int)t->dtype);
-    if (!extents_fit(c, name, t, size))
-        return false;
+    return extents_fit(c, name, t, size);
+}
+
+static bool data_there(const struct check *c, const char *name,
+                       const facc_tensor *t)
+{
+    size_t size = facc_dtype_size(t->dtype);
     if (empty(t))
         return true;
     if (!t->data)
@@ -178,22 +183,30 @@ static bool dtypes_fit(const struct check *c, const facc_args *a)
     return true;
 }
 
+static bool whole(const struct check *c, const char *name, const facc_tensor *t,
+                  int rank, const char *layout)
+{
+    return described(c, name, t, rank, layout) &&
+           (c->rules->sizes_only || data_there(c, name, t));
+}
+
 static bool tensors_whole(const struct check *c, const facc_args *a)
 {
-    return tensor_whole(c, "q", &a->q, 4, "[B, H, Sq, D]") &&
-           tensor_whole(c, "k", &a->k, 4, "[B, Hkv, Skv, D]") &&
-           tensor_whole(c, "v", &a->v, 4, "[B, Hkv, Skv, Dv]") &&
-           tensor_whole(c, "o", &a->o, 4, "[B, H, Sq, Dv]") &&
-           (!a->lse.data || tensor_whole(c, "lse", &a->lse, 3, "[B, H, Sq]"));
+    return whole(c, "q", &a->q, 4, "[B, H, Sq, D]") &&
+           whole(c, "k", &a->k, 4, "[B, Hkv, Skv, D]") &&
+           whole(c, "v", &a->v, 4, "[B, Hkv, Skv, Dv]") &&
+           whole(c, "o", &a->o, 4, "[B, H, Sq, Dv]") &&
+           (!a->lse.data || whole(c, "lse", &a->lse, 3, "[B, H, Sq]"));
 }
 
 /* Generated code adds a tile's width and small constants to positions in 32
  * bits. */
 static bool positions_fit(const struct check *c, const struct args_sizes *z)
 {
-    const int size[4] = {z->B, z->H, z->Sq, z->Skv};
-    static const char *const name[4] = {"B", "H", "Sq", "Skv"};
-    for (int i = 0; i < 4; i++)
+    enum { N = 6 };
+    const int size[N] = {z->B, z->H, z->Sq, z->Skv, z->Tq, z->Tkv};
+    static const char *const name[N] = {"B", "H", "Sq", "Skv", "Tq", "Tkv"};
+    for (int i = 0; i < N; i++)
         if (size[i] > 1 << 30)
             return FAIL(c, FACC_ERR_UNSUPPORTED,
                         "%s is %d; sizes and lengths go up to 2^30", name[i],
@@ -233,10 +246,10 @@ static bool shapes_fit(const struct check *c, const facc_args *a,
 {
     z->B = (int)a->q.shape[0];
     z->H = (int)a->q.shape[1];
-    z->Sq = (int)a->q.shape[2];
+    z->Sq = z->Tq = (int)a->q.shape[2];
     z->D = (int)a->q.shape[3];
     z->Hkv = (int)a->k.shape[1];
-    z->Skv = (int)a->k.shape[2];
+    z->Skv = z->Tkv = (int)a->k.shape[2];
     z->Dv = (int)a->v.shape[3];
     const int64_t k[4] = {z->B, -1, -1, z->D};
     const int64_t v[4] = {z->B, z->Hkv, z->Skv, -1};
@@ -245,27 +258,26 @@ static bool shapes_fit(const struct check *c, const facc_args *a,
            shape_is(c, "v", &a->v, v, "[B, Hkv, Skv, Dv]") &&
            shape_is(c, "o", &a->o, o, "[B, H, Sq, Dv]") &&
            (!a->lse.data || shape_is(c, "lse", &a->lse, o, "[B, H, Sq]")) &&
-           heads_fit(c, z->H, z->Hkv) && positions_fit(c, z) &&
-           head_dims_fit(c, z);
+           heads_fit(c, z->H, z->Hkv) && args_sequences(a, c->rules, z, c->d) &&
+           positions_fit(c, z) && head_dims_fit(c, z);
 }
 
 static bool strides_fit(const struct check *c, const facc_args *a)
 {
+    if (c->rules->sizes_only)
+        return true;
     return contiguous_rows(c, "q", &a->q) && contiguous_rows(c, "k", &a->k) &&
            contiguous_rows(c, "v", &a->v) && contiguous_rows(c, "o", &a->o) &&
            writable_strides(c, "o", &a->o) &&
            (!a->lse.data || writable_strides(c, "lse", &a->lse));
 }
 
-static bool scalars_fit(const struct check *c, const facc_args *a)
+static bool scale_fits(const struct check *c, const facc_args *a)
 {
     if (!isfinite(a->scale) || fabs(a->scale) > 3e38)
         return FAIL(c, FACC_ERR_ARGUMENT,
                     "scale is %s: it must be finite (0 means 1/sqrt(D))",
                     isnan(a->scale) ? "NaN" : "infinite or beyond f32");
-    if ((uintptr_t)a->seqused_q % 4 != 0 || (uintptr_t)a->seqused_kv % 4 != 0)
-        return FAIL(c, FACC_ERR_ARGUMENT,
-                    "seqused_q and seqused_kv must be aligned to 4 bytes");
     return true;
 }
 
@@ -306,7 +318,8 @@ static bool captured_is(const struct check *c, const char *name,
         return FAIL(c, FACC_ERR_ARGUMENT, "%s: dtype is %s, declared as %s",
                     name, facc_dtype_name(have->dtype),
                     facc_dtype_name(want->dtype));
-    if (!tensor_whole(c, name, have, want->rank, layout))
+    if (!described(c, name, have, want->rank, layout) ||
+        !data_there(c, name, have))
         return false;
     for (int i = 0; i < want->rank; i++)
         shape[i] = want->dim_names[i] ? dim_extent(want->dim_names[i], z)
@@ -392,7 +405,7 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
     return reserved_is_zero(args->reserved0, "facc_args.reserved0", d) &&
            tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
-           scalars_fit(&c, args) && captures_fit(&c, args, signature, sizes);
+           scale_fits(&c, args) && captures_fit(&c, args, signature, sizes);
 }
 
 double args_scale(const facc_args *args, const struct args_sizes *sizes)

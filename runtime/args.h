@@ -10,15 +10,22 @@
 #include "runtime/facc.h"
 #include "runtime/program.h"
 
-/* Sizes of a call, all >= 0 and < 2^31. */
+/* Sizes of a call, all >= 0 and <= 2^30. */
 struct args_sizes {
+    /* Packed: B sequences, the longest of Sq queries and Skv keys. */
     int B, H, Hkv, Sq, Skv, D, Dv;
+    int Tq, Tkv; /* rows of the tensors: Sq and Skv unless packed */
+    bool packed;
+    /* If args->block_mask: that struct, whatever version the caller has. */
+    facc_block_mask block_mask;
 };
 
 /* What a device accepts beyond the common rules. */
 struct args_rules {
     const char *stage;        /* of messages: "launch" "cpu" "check" */
     bool gpu;                 /* contiguous last dimension, 16-byte rows */
+    bool block_mask;          /* GPU: made for a block mask, else for none */
+    bool sizes_only;          /* q, k, v, o, lse: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
     facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */
     int head_dim, head_dim_v; /* 0: any */
@@ -28,6 +35,11 @@ struct args_rules {
 bool args_check(const facc_args *args, const struct args_rules *rules,
                 const struct signature *signature, struct args_sizes *sizes,
                 struct diag *d);
+/* Part of it, of what says which rows belong to which sequence and which
+ * blocks count: args_sequences.c. Of the tensors *z has all sizes; B, Sq and
+ * Skv become those of packed sequences. Reads no lengths and no lists. */
+bool args_sequences(const facc_args *args, const struct args_rules *rules,
+                    struct args_sizes *z, struct diag *d);
 /* args->scale, or its default. */
 double args_scale(const facc_args *args, const struct args_sizes *sizes);
 

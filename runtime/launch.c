@@ -18,6 +18,7 @@ void launch_rules(const struct unit_config *config, const char *stage,
     *out = (struct args_rules){
         .stage = stage,
         .gpu = true,
+        .block_mask = config->block_mask,
         .dtype = (facc_dtype)config->dtype,
         .out_dtype = (facc_dtype)config->out_dtype,
         .head_dim = config->head_dim,

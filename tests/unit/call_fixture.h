@@ -81,6 +81,38 @@ static inline void open_call(struct call *c)
     c->args = a;
 }
 
+/* Three packed sequences, of at most 60 and 50 rows. */
+enum { N_SEQS = 3, MAX_Q = 60, MAX_KV = 50 };
+
+static inline void pack_call(struct call *c)
+{
+    facc_args *a = &c->args;
+    a->q.shape[0] = a->k.shape[0] = a->v.shape[0] = 1;
+    a->o.shape[0] = a->lse.shape[0] = 1;
+    c->captured[1] = tensor(FACC_I32, 2, N_SEQS, MAX_KV, 0, 0);
+    a->cu_seqlens_q = a->cu_seqlens_kv = (const int32_t *)(const void *)memory;
+    a->n_seqs = N_SEQS;
+    a->max_seqlen_q = MAX_Q;
+    a->max_seqlen_kv = MAX_KV;
+}
+
+/* Block lists of one kernel's own: 32 x 16 blocks, for each h. */
+static inline void mask_call(struct call *c, facc_block_mask *m)
+{
+    const int32_t *list = (const int32_t *)(const void *)memory;
+    facc_block_mask lists = FACC_BLOCK_MASK_INIT;
+    lists.block_q = 32;
+    lists.block_kv = 16;
+    lists.rows = (SQ + 31) / 32;
+    lists.cols = (SKV + 15) / 16;
+    lists.per_h = 1;
+    lists.kv_num_blocks = lists.kv_indices = list;
+    lists.full_kv_num_blocks = lists.full_kv_indices = list;
+    *m = lists;
+    c->variant.block_mask = 1;
+    c->args.block_mask = m;
+}
+
 static inline void close_call(struct call *c)
 {
     facc_program_free(c->program);

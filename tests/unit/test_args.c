@@ -191,6 +191,116 @@ static void too_long(struct call *c)
     c->args.k.stride[2] = c->args.v.stride[2] = 0;
 }
 
+/* ---- packed sequences and block masks ---- */
+
+static void cu_alone(struct call *c)
+{
+    pack_call(c);
+    c->args.cu_seqlens_kv = NULL;
+}
+static void cu_kv_alone(struct call *c)
+{
+    pack_call(c);
+    c->args.cu_seqlens_q = NULL;
+}
+static void cu_odd(struct call *c)
+{
+    pack_call(c);
+    c->args.cu_seqlens_kv = (const int32_t *)(const void *)(memory + 1);
+}
+static void cu_batch(struct call *c)
+{
+    pack_call(c);
+    c->args.q.shape[0] = c->args.k.shape[0] = c->args.v.shape[0] = B;
+    c->args.o.shape[0] = c->args.lse.shape[0] = B;
+}
+static void cu_no_count(struct call *c)
+{
+    pack_call(c);
+    c->args.n_seqs = 0;
+}
+static void cu_negative(struct call *c)
+{
+    pack_call(c);
+    c->args.max_seqlen_kv = -1;
+}
+static void cu_longest(struct call *c) /* "kv" of doc is then all of Tkv */
+{
+    pack_call(c);
+    c->args.max_seqlen_kv = 0;
+}
+static void cu_too_many(struct call *c)
+{
+    pack_call(c);
+    c->captured[1].shape[0] = c->args.n_seqs = (1 << 30) + 1;
+}
+static void cu_forgotten(struct call *c)
+{
+    c->args.n_seqs = 1;
+}
+static void longest_forgotten(struct call *c)
+{
+    c->args.max_seqlen_q = 5;
+}
+
+static facc_block_mask lists; /* what mask_call fills: of this process */
+
+static void lists_missing(struct call *c)
+{
+    c->variant.block_mask = 1;
+}
+static void lists_unasked(struct call *c)
+{
+    mask_call(c, &lists);
+    c->variant.block_mask = 0;
+}
+static void lists_version(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.struct_size = 0;
+}
+static void lists_blocks(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.block_kv = 0;
+}
+static void lists_rows(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.rows--;
+}
+static void lists_cols(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.cols--;
+}
+static void lists_counts(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.kv_num_blocks = NULL;
+}
+static void lists_indices(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.kv_indices = NULL;
+}
+static void lists_half(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.full_kv_indices = NULL;
+}
+static void lists_odd(struct call *c)
+{
+    mask_call(c, &lists);
+    lists.full_kv_indices = (const int32_t *)(const void *)(memory + 2);
+}
+static void lists_of_packed(struct call *c)
+{
+    pack_call(c);
+    mask_call(c, &lists);
+    lists.rows = 1; /* of 32: the longest sequence has MAX_Q */
+}
+
 struct refusal {
     void (*change)(struct call *c);
     facc_status status;
@@ -251,7 +361,36 @@ static const struct refusal refusals[] = {
     {variant_dtype, FACC_ERR_UNSUPPORTED, "dtype e4m3"},
     {variant_old, FACC_ERR_UNSUPPORTED, "no kernels for sm_75"},
     {variant_unknown, FACC_ERR_UNSUPPORTED, "no kernels for sm_88"},
-    {too_many_tiles, FACC_ERR_UNSUPPORTED, "too large for one launch"}};
+    {too_many_tiles, FACC_ERR_UNSUPPORTED, "too large for one launch"},
+    {cu_alone, FACC_ERR_ARGUMENT, "cu_seqlens_kv is NULL"},
+    {cu_kv_alone, FACC_ERR_ARGUMENT, "cu_seqlens_q is NULL"},
+    {cu_odd, FACC_ERR_ARGUMENT, "cu_seqlens_kv must be aligned to 4 bytes"},
+    {cu_batch, FACC_ERR_ARGUMENT, "q: B is 2; with packed sequences"},
+    {cu_no_count, FACC_ERR_ARGUMENT, "n_seqs is 0"},
+    {cu_negative, FACC_ERR_ARGUMENT, "max_seqlen_kv is -1"},
+    {cu_longest, FACC_ERR_ARGUMENT,
+     "\"doc\": shape is [3, 50], expected [3, 70] ([B, kv])"},
+    {cu_too_many, FACC_ERR_UNSUPPORTED, "B is 1073741825"},
+    {cu_forgotten, FACC_ERR_ARGUMENT,
+     "cu_seqlens_q and cu_seqlens_kv are NULL"},
+    {longest_forgotten, FACC_ERR_ARGUMENT, "max_seqlen_q 5"},
+    {lists_missing, FACC_ERR_ARGUMENT,
+     "block_mask is NULL, but the variant has block_mask"},
+    {lists_unasked, FACC_ERR_ARGUMENT,
+     "block_mask is given, but the variant has none"},
+    {lists_version, FACC_ERR_ARGUMENT, "facc_block_mask.struct_size is 0"},
+    {lists_blocks, FACC_ERR_ARGUMENT,
+     "block_mask: 4 x 5 blocks of 32 x 0: each must be at least 1"},
+    {lists_rows, FACC_ERR_ARGUMENT,
+     "3 rows of blocks of 32 are fewer than the 100 query rows"},
+    {lists_cols, FACC_ERR_ARGUMENT,
+     "4 columns of blocks of 16 are fewer than the 70 keys"},
+    {lists_counts, FACC_ERR_ARGUMENT, "block_mask: kv_num_blocks is NULL"},
+    {lists_indices, FACC_ERR_ARGUMENT, "block_mask: kv_indices is NULL"},
+    {lists_half, FACC_ERR_ARGUMENT, "block_mask: full_kv_indices is NULL"},
+    {lists_odd, FACC_ERR_ARGUMENT, "block_mask: its lists must be aligned"},
+    {lists_of_packed, FACC_ERR_ARGUMENT,
+     "1 rows of blocks of 32 are fewer than the 60 query rows"}};
 enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
 
 START_TEST(refused)
@@ -303,6 +442,61 @@ START_TEST(accepted)
 }
 END_TEST
 
+START_TEST(accepted_packed_and_masked)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct call c;
+    facc_block_mask m;
+    open_call(&c);
+    pack_call(&c);
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.max_seqlen_q = 1000; /* an upper bound: more than there is */
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.max_seqlen_q = 0; /* all of Tq */
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    c.args.seqused_q = c.args.cu_seqlens_q;
+    mask_call(&c, &m);
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    m.rows++; /* more than is needed */
+    m.cols += 7;
+    m.full_kv_num_blocks = m.full_kv_indices = NULL;
+    ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
+    close_call(&c);
+}
+END_TEST
+
+/* The sizes that programs see, and those of the tensors. */
+START_TEST(sizes)
+{
+    struct diag d;
+    struct call c;
+    facc_block_mask m;
+    struct args_sizes z;
+    struct args_rules rules = {.stage = "check", .sizes_only = true};
+    diag_init(&d);
+    open_call(&c);
+    ck_assert(args_check(&c.args, &rules, &c.program->signature, &z, &d));
+    ck_assert(!z.packed && z.B == B && z.Sq == SQ && z.Tkv == SKV);
+    pack_call(&c);
+    mask_call(&c, &m);
+    ck_assert(args_check(&c.args, &rules, &c.program->signature, &z, &d));
+    ck_assert(z.packed && z.B == N_SEQS && z.Sq == MAX_Q && z.Skv == MAX_KV);
+    ck_assert(z.Tq == SQ && z.Tkv == SKV && z.block_mask.cols == m.cols);
+
+    c.args.q.data = c.args.k.data = c.args.v.data = c.args.o.data = NULL;
+    ck_assert(args_check(&c.args, &rules, &c.program->signature, &z, &d));
+    c.captured[1].data = NULL; /* these are read */
+    ck_assert(!args_check(&c.args, &rules, &c.program->signature, &z, &d));
+    ck_assert_ptr_nonnull(strstr(d.message, "\"doc\": data is NULL"));
+    diag_init(&d);
+    c.captured[1].data = memory;
+    rules.sizes_only = false;
+    ck_assert(!args_check(&c.args, &rules, &c.program->signature, &z, &d));
+    ck_assert_ptr_nonnull(strstr(d.message, "q: data is NULL"));
+    close_call(&c);
+}
+END_TEST
+
 /* A struct of a newer facc: unknown fields must be zero. A short one of an
  * older facc: what is missing is zero. */
 START_TEST(struct_versions)
@@ -340,7 +534,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {accepted, struct_versions};
+    const TTest *const tests[] = {accepted, accepted_packed_and_masked, sizes,
+                                  struct_versions};
     return run_tests("args", refused, N_REFUSALS, tests,
                      sizeof tests / sizeof tests[0]);
 }
