@@ -6,6 +6,7 @@
 #define FACC_EMIT_H
 
 #include "compiler/ir/ir.h"
+#include "compiler/passes/verdict.h"
 
 struct unit_config {
     const char *family;   /* "sm80" */
@@ -35,16 +36,22 @@ struct cuda_unit {
     const char *entry; /* extern "C" name of the kernel */
 };
 
-/* Generated headers by themselves. g may gain nodes. */
+/* Whether the kernel takes its KV tiles from a schedule because of the mask
+ * (Variant::kPlanned). v NULL: no verdicts but of plain bounds. */
+bool emit_planned(const struct verdict_program *v, const struct unit_config *c);
+/* Generated headers by themselves. g may gain nodes. v: of roots->keep, may
+ * be NULL. */
 bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
-                  const struct unit_config *c, struct strbuf *out);
+                  const struct verdict_program *v, const struct unit_config *c,
+                  struct strbuf *out);
 bool emit_config(const struct ir_graph *g, const struct unit_config *c,
                  struct strbuf *out);
 /* All together. template_dir: read template files from there instead of the
  * embedded ones (development), or NULL. */
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
-               const struct unit_config *c, const char *template_dir,
-               struct arena *a, struct cuda_unit *out);
+               const struct verdict_program *v, const struct unit_config *c,
+               const char *template_dir, struct arena *a,
+               struct cuda_unit *out);
 /* The text without its #line directives: what runs, wherever the user's lines
  * stand. For cache keys. */
 bool emit_without_lines(const char *text, struct strbuf *out);

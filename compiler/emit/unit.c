@@ -180,20 +180,21 @@ static bool add_includes(struct unit *u, const char *text)
 }
 
 static bool add_generated(struct unit *u, const struct ir_roots *roots,
+                          const struct verdict_program *v,
                           const struct unit_config *c)
 {
     struct strbuf config, variant;
     strbuf_init(&config, u->arena);
     strbuf_init(&variant, u->arena);
     return emit_config(u->g, c, &config) &&
-           emit_variant(u->g, roots, c, &variant) &&
+           emit_variant(u->g, roots, v, c, &variant) &&
            add_header(u, "facc_config.cuh", strbuf_text(&config)) &&
            add_header(u, "facc_variant.cuh", strbuf_text(&variant));
 }
 
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
-               const struct unit_config *c, const char *template_dir,
-               struct arena *a, struct cuda_unit *out)
+               const struct verdict_program *v, const struct unit_config *c,
+               const char *template_dir, struct arena *a, struct cuda_unit *out)
 {
     struct unit u = {.g = g, .arena = a, .dir = template_dir, .out = out};
     *out = (struct cuda_unit){.entry = "facc_forward"};
@@ -201,7 +202,7 @@ bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
     if (!out->main_name)
         return no_memory(&u);
     out->main_text = template_text(&u, out->main_name);
-    if (!out->main_text || !add_generated(&u, roots, c) ||
+    if (!out->main_text || !add_generated(&u, roots, v, c) ||
         !add_includes(&u, out->main_text))
         return false;
     for (int k = 0; k < out->n_headers; k++)

@@ -428,9 +428,18 @@ static bool is_too_deep(struct emitter *e, const struct ir_roots *roots)
     return false;
 }
 
-bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
-                  const struct unit_config *c, struct strbuf *out)
+bool emit_planned(const struct verdict_program *v, const struct unit_config *c)
 {
+    (void)v;
+    (void)c;
+    return false;
+}
+
+bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
+                  const struct verdict_program *v, const struct unit_config *c,
+                  struct strbuf *out)
+{
+    (void)v;
     struct emitter e = {.g = g, .arena = out->arena, .config = c};
     struct plain_bounds bounds;
     struct score_frame frame;

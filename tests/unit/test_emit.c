@@ -248,10 +248,10 @@ static void put_variant(FILE *f, struct mod *m, int k, bool checked)
     m->program->graph->diag = &d;
     strbuf_init(&config, a);
     strbuf_init(&variant, a);
-    ck_assert_msg(
-        emit_config(m->program->graph, &c, &config) &&
-            emit_variant(m->program->graph, &m->program->roots, &c, &variant),
-        "mod %d: %s", k, d.message);
+    ck_assert_msg(emit_config(m->program->graph, &c, &config) &&
+                      emit_variant(m->program->graph, &m->program->roots, NULL,
+                                   &c, &variant),
+                  "mod %d: %s", k, d.message);
     m->program->graph->diag = NULL;
     fprintf(f, "namespace n%d {\n", k);
     put_header(f, strbuf_text(&config));
