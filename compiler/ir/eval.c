@@ -13,9 +13,11 @@
 
 /* --- plan --------------------------------------------------------------- */
 
-static enum eval_scope scope_of(uint8_t deps)
+static enum eval_scope scope_of(const struct eval_plan *p, uint8_t deps)
 {
     bool q = deps & IR_DEP_Q, kv = deps & IR_DEP_KV;
+    if (p->one_sided)
+        return q || kv ? EVAL_COL : EVAL_TILE;
     if ((deps & IR_DEP_SCORE) || (q && kv))
         return EVAL_CELL;
     return kv ? EVAL_COL : q ? EVAL_ROW : EVAL_TILE;
@@ -56,7 +58,7 @@ static void fill_steps(struct eval_plan *p, const ir_ref *order,
     for (uint32_t j = 0; j < p->n_steps; j++) {
         const struct ir_node *x = ir_node(g, order[j]);
         struct eval_step *t = &p->step[j];
-        enum eval_scope scope = scope_of(x->deps);
+        enum eval_scope scope = scope_of(p, x->deps);
         position[order[j]] = j;
         t->op = x->op;
         t->type = x->type;
@@ -94,30 +96,80 @@ static bool plan_alloc(struct arena *a, struct eval_plan *p, uint32_t n_args)
     return p->step != NULL && p->arg != NULL && p->coef != NULL;
 }
 
+/* Steps of the nodes in `order`, operands first. position[node] becomes its
+ * step. */
+static bool build(struct arena *a, struct eval_plan *p, const ir_ref *order,
+                  uint32_t **position)
+{
+    const struct ir_graph *g = p->graph;
+    uint32_t n_args = 0;
+    *position = arena_alloc(a, g->n_nodes * sizeof **position);
+    for (uint32_t j = 0; j < p->n_steps; j++)
+        n_args += ir_node(g, order[j])->n;
+    if (*position == NULL || !plan_alloc(a, p, n_args))
+        return diag_nomem(g->diag, "eval");
+    fill_steps(p, order, *position);
+    return true;
+}
+
 struct eval_plan *eval_plan_new(struct arena *a, struct ir_graph *g,
                                 const struct ir_roots *roots)
 {
     struct eval_plan *p = arena_alloc(a, sizeof *p);
     ir_ref *order;
-    uint32_t n_args = 0;
+    uint32_t *position;
     if (p == NULL || !ir_walk(g, roots, &order, &p->n_steps)) {
         diag_nomem(g->diag, "eval"); /* unless the graph has failed before */
         return NULL;
     }
-    uint32_t *position = arena_alloc(a, g->n_nodes * sizeof *position);
-    for (uint32_t j = 0; j < p->n_steps; j++)
-        n_args += ir_node(g, order[j])->n;
-    if (position == NULL || !plan_alloc(a, p, n_args)) {
-        diag_nomem(g->diag, "eval");
-        return NULL;
-    }
     p->graph = g;
-    fill_steps(p, order, position);
+    if (!build(a, p, order, &position))
+        return NULL;
     p->score = position[roots->score];
     p->keep = position[roots->keep];
     p->has_score = !ir_is(g, roots->score, IR_SCORE);
     p->has_mask =
         !ir_is(g, roots->keep, IR_CONST_B) || !ir_node(g, roots->keep)->i;
+    return p;
+}
+
+/* Nodes that the given ones reach, operands first: in the graph's order. */
+static ir_ref *reachable(struct arena *a, const struct ir_graph *g, uint32_t n,
+                         const ir_ref *nodes, uint32_t *count)
+{
+    ir_ref *order = arena_alloc(a, (g->n_nodes + 1) * sizeof *order);
+    bool *seen = arena_alloc(a, g->n_nodes);
+    if (order == NULL || seen == NULL)
+        return NULL;
+    for (uint32_t k = 0; k < n; k++)
+        seen[nodes[k]] = true;
+    for (ir_ref r = g->n_nodes; r-- > 1;)
+        for (uint32_t k = 0; seen[r] && k < ir_node(g, r)->n; k++)
+            seen[ir_arg(g, r, k)] = true;
+    *count = 0;
+    for (ir_ref r = 1; r < g->n_nodes; r++)
+        if (seen[r])
+            order[(*count)++] = r;
+    return order;
+}
+
+struct eval_plan *eval_plan_new_side(struct arena *a, const struct ir_graph *g,
+                                     uint32_t n, const ir_ref *nodes)
+{
+    struct eval_plan *p = arena_alloc(a, sizeof *p);
+    uint32_t *position;
+    ir_ref *order = p ? reachable(a, g, n, nodes, &p->n_steps) : NULL;
+    if (order == NULL ||
+        (p->value = arena_alloc(a, (n + 1) * sizeof *p->value)) == NULL) {
+        diag_nomem(g->diag, "eval");
+        return NULL;
+    }
+    p->graph = g;
+    p->one_sided = true;
+    if (!build(a, p, order, &position))
+        return NULL;
+    for (uint32_t k = 0; k < n; k++)
+        p->value[k] = position[nodes[k]];
     return p;
 }
 
@@ -260,7 +312,7 @@ static void run_leaf(struct eval_state *s, const struct eval_step *t, void *d)
         put_float(s, d, t->f);
         break;
     case IR_VAR_I:
-        if (t->i != IR_VAR_KV)
+        if (!t->wide)
             *di = variable(s, t->i);
         else
             for (int i = 0; i < s->n_kv; i++)
@@ -487,6 +539,23 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
     s->n_kv = n_kv;
     run_scope(s, EVAL_COL);
     return true;
+}
+
+void eval_side(struct eval_state *s, int64_t b, int64_t h, int64_t first, int n)
+{
+    assert(s->plan->one_sided && n <= s->max_kv);
+    eval_head(s, b, h);
+    s->kv0 = first;
+    s->n_kv = n;
+    run_scope(s, EVAL_COL);
+}
+
+struct eval_column eval_side_value(const struct eval_state *s, uint32_t k)
+{
+    uint32_t step = s->plan->value[k];
+    return (struct eval_column){s->val[step],
+                                s->any_bad[step] ? s->bad[step] : NULL,
+                                s->plan->step[step].wide};
 }
 
 /* Copies a root's values to the caller's row. */

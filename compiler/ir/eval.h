@@ -42,6 +42,12 @@ bool eval_plan_has_mask(const struct eval_plan *p);  /* false: all kept */
 /* True: keep cannot be asked for without scores (`score > 0 and …`). */
 bool eval_plan_mask_reads_score(const struct eval_plan *p);
 
+/* A plan for values that depend on one of q and kv, over many positions at
+ * once (tables of summaries). The nodes read neither the other side's index
+ * nor the score. */
+struct eval_plan *eval_plan_new_side(struct arena *a, const struct ir_graph *g,
+                                     uint32_t n, const ir_ref *nodes);
+
 /* One thread's scratch for tiles of up to max_kv columns. NULL when memory
  * is out. */
 struct eval_state;
@@ -61,6 +67,19 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
  * is not. */
 bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
               struct diag *d);
+
+/* Of a plan by eval_plan_new_side: makes the values of sequence b, head h at
+ * positions first .. first + n - 1. */
+void eval_side(struct eval_state *s, int64_t b, int64_t h, int64_t first,
+               int n);
+/* Value k of the plan's nodes: uint8_t, int64_t, or float (double in
+ * EVAL_F64). Valid until the next eval_side. */
+struct eval_column {
+    const void *value;  /* by position; one element unless wide */
+    const uint8_t *bad; /* hangs on a read outside a tensor; NULL: none */
+    bool wide;          /* depends on the position */
+};
+struct eval_column eval_side_value(const struct eval_state *s, uint32_t k);
 
 /* Which columns rows q0 .. q1 - 1 of (b, h) need, by the plain bounds of the
  * mask (causal, windows): outside [lo, hi) every cell is masked; inside

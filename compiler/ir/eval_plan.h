@@ -36,6 +36,8 @@ struct eval_plan {
     uint32_t n_list[EVAL_SCOPES];
     uint32_t score, keep; /* steps of the roots */
     bool has_score, has_mask;
+    bool one_sided;  /* values by position, EVAL_COL, instead of the roots */
+    uint32_t *value; /* one_sided: steps of the nodes asked for */
     int cost;
 };
 

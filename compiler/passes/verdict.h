@@ -100,19 +100,24 @@ int verdict_summary_bytes(const struct ir_graph *g,
 
 enum { VERDICT_GRANULE = 16 }; /* rows and columns of what halving ends in */
 
+/* What the interpreter needs of a program: immutable, shared by threads while
+ * the graph grows. In the graph's arena; keeps p. NULL: memory, diag filled. */
+struct verdict_plan;
+struct verdict_plan *verdict_plan_new(struct ir_graph *g,
+                                      const struct verdict_program *p);
+
 /* One thread's scratch. NULL when memory is out. Everything borrowed for its
- * life. The env's lengths bound the positions. */
+ * life. The precision is that of the cells the verdicts are about. */
 struct verdict_state;
-struct verdict_state *verdict_state_new(struct ir_graph *g,
-                                        const struct verdict_program *p,
+struct verdict_state *verdict_state_new(const struct verdict_plan *plan,
+                                        enum eval_precision prec,
                                         const struct eval_env *env);
 void verdict_state_free(struct verdict_state *s);
 /* Makes the tables of (b, h), which all calls below are about, in time and
- * memory n log n of the lengths; remade only if the mask depends on what
- * changed. Captured tensors read outside their bounds count as anything.
- * False: memory. */
-bool verdict_state_head(struct verdict_state *s, int64_t b, int64_t h,
-                        struct diag *d);
+ * memory linear in the used lengths; remade only if the mask depends on what
+ * changed. A captured tensor read outside its bounds where that may matter
+ * makes a verdict PARTIAL, so that whoever asks cells finds it. */
+void verdict_state_head(struct verdict_state *s, int64_t b, int64_t h);
 /* Of rows q_first .. q_last and columns kv_first .. kv_last, inclusive, inside
  * the lengths. */
 enum verdict verdict_eval(struct verdict_state *s, int64_t q_first,
