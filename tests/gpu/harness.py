@@ -193,11 +193,23 @@ def run_into(program, q, k, v, o, lse, **call):
     if DEVICE == "cpu":
         facc.cpu_attention(program, q, k, v, o, lse, **call)
         return
-    name = str(q.dtype).rpartition(".")[2]
-    kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], device=0,
-                            head_dim=q.shape[3], head_dim_v=v.shape[3])
-    kernel.prepare(q, k, v, o, lse, **call)()
+    prepared(program, q, k, v, o, lse, **call)()
     torch.cuda.synchronize()
+
+
+def prepared(program, q, k, v, o=None, lse=None, **call):
+    """A facc.Launch for these tensors."""
+    name = str(q.dtype).rpartition(".")[2]
+    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
+    kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], device=0,
+                            head_dim=q.shape[3], head_dim_v=v.shape[3], **variant)
+    return kernel.prepare(q, k, v, o, lse, **call)
+
+
+def same_bits(a, b):
+    """NaN where NaN, -0 apart from 0."""
+    integer = {2: torch.int16, 4: torch.int32}[a.element_size()]
+    return torch.equal(a.contiguous().view(integer), b.contiguous().view(integer))
 
 
 def run_poisoned(program, q, k, v, **call):
@@ -211,10 +223,10 @@ def run_poisoned(program, q, k, v, **call):
 
 
 def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERANCE, tensors=None,
-               params=None, scale=None, used_q=None, used_kv=None, factor=1.2):
+               params=None, scale=None, used_q=None, used_kv=None, factor=1.2, **more):
     """One case: facc against f64. causal not None: the peer is FA2 if it can."""
     o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params, scale=scale,
-                          seqused_q=used_q, seqused_kv=used_kv)
+                          seqused_q=used_q, seqused_kv=used_kv, **more)
     ref = reference(q, k, v, mod, scale, used_q, used_kv)
     usable = (DEVICE == "cuda" and causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
               and used_q is None and used_kv is None)

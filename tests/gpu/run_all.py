@@ -22,7 +22,8 @@ def skip(reason, required):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors")
+    p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors "
+                   "masks changes packed blocks")
     p.add_argument("--only", default="", help="cases whose name has this text")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
     p.add_argument("--required", action="store_true", help="fail where there is nothing to test on")
@@ -40,14 +41,20 @@ def main():
     except ImportError as e:
         return skip(str(e), args.required)
     import numeric
+    import masks
+    import packed
+    import block_masks
+    suites = [numeric, masks, packed, block_masks]
     if DEVICE == "cuda":
         import behaviour  # noqa: F401  (registers its tests)
+        import schedules  # noqa: F401
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     print(f"{name}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     groups = {g for g in args.groups.split(",") if g}
     if not args.only and DEVICE == "cuda":
-        start, kernels = time.time(), numeric.kernels(groups)
+        start = time.time()
+        kernels = [kernel for suite in suites for kernel in suite.kernels(groups)]
         harness.precompile(kernels, args.jobs)
         print(f"{len(kernels)} kernels ready in {time.time() - start:.1f} s")
     return 1 if harness.run(groups, args.only) else 0
