@@ -43,7 +43,10 @@ static bool build(struct program *p, const struct alloc *a, const char *text,
     return load(p, a, text, size, limits) && verify(g, &p->roots) &&
            pass_lift(g, &p->roots) && verify(g, &p->roots) &&
            pass_congruence(g, &p->roots) && verify(g, &p->roots) &&
-           (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL;
+           pass_verdict(g, p->roots.keep, &p->verdict) &&
+           verify(g, &p->roots) &&
+           (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL &&
+           (p->verdict_plan = verdict_plan_new(g, &p->verdict)) != NULL;
 }
 
 /* An empty program with its arena and graph. */

@@ -8,12 +8,15 @@
 #include "compiler/ir/eval.h"
 #include "compiler/ir/ir.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/verdict.h"
 
 struct program {
     struct arena *arena; /* owns the program itself and all below */
     struct ir_graph *graph;
-    struct ir_roots roots;       /* after all passes */
-    struct eval_plan *plan;      /* of roots */
+    struct ir_roots roots;          /* after all passes */
+    struct eval_plan *plan;         /* of roots */
+    struct verdict_program verdict; /* of roots.keep */
+    struct verdict_plan *verdict_plan;
     const char *name;            /* file or chunk name as given */
     int score_paths, mask_paths; /* explored while tracing */
     const char *warning;         /* lint ("… is never used"), "" when none */

@@ -1,6 +1,7 @@
 /* In: the mask. Out: its conjuncts that are plain bounds of q and kv with a
  * rest of tile scope: causal, windows, lengths. The kernel turns them into
- * the range of KV tiles of a query tile. Called by the emitter. */
+ * the range of KV tiles of a query tile; a mask of nothing else needs no
+ * schedule. Called by the emitter and by verdict.c. */
 #include "compiler/passes/passes.h"
 
 /* Adds kq * q + kkv * kv + rest >= 0 with everything times sign. */
@@ -52,5 +53,43 @@ bool pass_bounds(struct ir_graph *g, ir_ref keep, struct plain_bounds *out)
         if (!bound(g, r, out))
             out->exact = false;
     }
+    return !g->failed;
+}
+
+/* Factors and rests beyond these could leave 64 bits. */
+enum { MAX_FACTOR = 1 << 24 };
+static const int64_t max_rest = (int64_t)1 << 60;
+
+bool plain_bound_is_usable(const struct plain_bound *b, int64_t rest_lo,
+                           int64_t rest_hi)
+{
+    return (b->kq || b->kkv) && b->kq >= -MAX_FACTOR && b->kq <= MAX_FACTOR &&
+           b->kkv >= -MAX_FACTOR && b->kkv <= MAX_FACTOR &&
+           rest_lo >= -max_rest && rest_hi <= max_rest;
+}
+
+/* One conjunct: of tile scope, or nothing but usable bounds. */
+static bool is_plain(struct ir_graph *g, ir_ref r)
+{
+    struct plain_bounds b;
+    if (!(ir_node(g, r)->deps & (IR_DEP_Q | IR_DEP_KV | IR_DEP_SCORE)))
+        return true;
+    if (!pass_bounds(g, r, &b) || !b.exact)
+        return false;
+    for (int k = 0; k < b.n; k++) {
+        const struct ir_node *rest = ir_node(g, b.bound[k].rest);
+        if (!plain_bound_is_usable(&b.bound[k], rest->lo, rest->hi))
+            return false;
+    }
+    return true;
+}
+
+bool pass_plain(struct ir_graph *g, ir_ref keep, bool *plain)
+{
+    const bool several = ir_is(g, keep, IR_AND);
+    const uint32_t n = several ? ir_node(g, keep)->n : 1;
+    *plain = true;
+    for (uint32_t k = 0; *plain && k < n; k++)
+        *plain = is_plain(g, several ? ir_arg(g, keep, k) : keep);
     return !g->failed;
 }

@@ -167,9 +167,7 @@ static ir_ref substitute(struct congruence *c, ir_ref r, const struct trial *t)
     return out;
 }
 
-/* A trial may leave 64 bits although the mask does not: then it is no
- * improvement, and the graph is as before. Memory stays an error. */
-static void recover(struct ir_graph *g)
+void pass_recover(struct ir_graph *g)
 {
     if (g->failed && g->diag && g->diag->status != DIAG_MEMORY) {
         g->failed = false;
@@ -214,7 +212,7 @@ static ir_ref improve(struct congruence *c, ir_ref r)
             if (before < 0)
                 before = weight(c, r);
             ir_ref z = t.to ? substitute(c, r, &t) : IR_NONE;
-            recover(g);
+            pass_recover(g);
             if (z && z != r && weight(c, z) < before)
                 return z;
         }

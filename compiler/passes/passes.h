@@ -13,6 +13,9 @@ bool pass_lift(struct ir_graph *g, struct ir_roots *roots);
 /* congruence.c. In "x == y and P" uses x for y in P where that is smaller.
  * requires: keep in negation normal form; leaves: the same, never larger. */
 bool pass_congruence(struct ir_graph *g, struct ir_roots *roots);
+/* A trial may leave 64 bits although the mask does not: then it is no
+ * improvement, and the graph is as before. Memory stays an error. */
+void pass_recover(struct ir_graph *g);
 
 /* scope.c. How often a value must be computed. */
 enum scope {
@@ -59,5 +62,12 @@ struct plain_bounds {
     bool exact;
 };
 bool pass_bounds(struct ir_graph *g, ir_ref keep, struct plain_bounds *out);
+/* Whether its two sides over any tile stay within 64 bits, for a rest in
+ * [rest_lo, rest_hi]. A bound without q and kv is none: it is a condition. */
+bool plain_bound_is_usable(const struct plain_bound *b, int64_t rest_lo,
+                           int64_t rest_hi);
+/* keep is nothing but usable bounds and conditions of tile scope: the corners
+ * of a tile decide its verdict. */
+bool pass_plain(struct ir_graph *g, ir_ref keep, bool *plain);
 
 #endif

@@ -57,7 +57,8 @@ struct verdict_slot {
     enum slot_kind kind;
     enum ir_op op;
     enum ir_type type;
-    ir_ref node;    /* whose Lua line it is; value of SLOT_TILE; the LOAD */
+    ir_ref node;    /* whose Lua line it is; value of SLOT_TILE; the LOAD;
+                       IR_NONE: the OR of a disjunctive form */
     int summary;    /* index, or -1 */
     int64_t c;      /* SLOT_LINEAR */
     int n, first;   /* operands: verdict_program.arg, coef */
@@ -88,6 +89,8 @@ struct verdict_program { /* everything in the graph's arena */
  * disjunctive form, never in a wrong verdict. False: memory, diag filled. */
 bool pass_verdict(struct ir_graph *g, ir_ref keep, struct verdict_program *out);
 
+/* An int whose ends take 64 bits in a record. */
+bool verdict_is_wide(const struct ir_graph *g, const struct verdict_summary *s);
 /* Bytes of one side's record of summaries in kernels: 8-byte members first
  * (ints beyond 32 bits: two), then 4-byte ones (ints, floats: two), then
  * bytes (bools: two, floats: one for NaN), rounded up to its alignment. 0
