@@ -91,10 +91,13 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
         !resolve_arch(ctx, &v, &plan->arch, d))
         return false;
-    return select_config(&v, plan->arch, eval_plan_cost(e),
-                         eval_plan_has_score(e) || eval_plan_has_mask(e),
-                         &plan->config, d) &&
-           captures_fit(p, d);
+    if (!select_config(&v, plan->arch, eval_plan_cost(e),
+                       eval_plan_has_score(e) || eval_plan_has_mask(e),
+                       &plan->config, d) ||
+        !captures_fit(p, d))
+        return false;
+    schedule_facts(p->compiled->graph, NULL, &plan->config, &plan->facts);
+    return true;
 }
 
 static bool given(const void *ctx, const void *p, struct diag *d)
@@ -113,11 +116,12 @@ static bool check_args(const struct plan *plan, const facc_program *p,
     facc_args a;
     struct args_rules rules;
     struct args_sizes sizes;
-    int q_tiles, num_work;
+    struct schedule schedule;
     launch_rules(&plan->config, "check", &rules);
     return versioned_read(&a, sizeof a, args, "facc_args", d) &&
            args_check(&a, &rules, &p->signature, &sizes, d) &&
-           launch_grid(&plan->config, &sizes, "check", &q_tiles, &num_work, d);
+           schedule_make(&plan->config, &plan->facts, &a, &sizes, "check",
+                         &schedule, d);
 }
 
 facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
@@ -164,6 +168,7 @@ static facc_kernel *make(facc_ctx *ctx, facc_program *p,
     }
     k->ctx = ctx;
     k->config = plan->config;
+    k->facts = plan->facts;
     k->arch = plan->arch;
     k->args_size = args_size(&k->signature);
     k->module = module_get(ctx, p, plan, origin, d);
@@ -244,6 +249,8 @@ facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
     i.compile_seconds = k->compile_seconds;
     memcpy(i.source, k->source, sizeof i.source);
     memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
+    snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&k->facts, &k->config));
+    i.scheduled = k->facts.planned || k->config.block_mask;
     return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;
 }
 

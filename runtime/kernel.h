@@ -7,6 +7,7 @@
 
 #include "runtime/args.h"
 #include "runtime/module.h"
+#include "runtime/schedule.h"
 
 /* Bytes of kernel arguments: the driver takes 4,096, device code rounds the
  * size up to the header's alignment. */
@@ -17,6 +18,7 @@ struct facc_kernel {
     struct module *module; /* the context's */
     struct signature signature;
     struct unit_config config;
+    struct schedule_facts facts;
     int arch;
     size_t args_size;       /* bytes, rounded up to KERNEL_ARGS_ALIGN */
     char source[16];        /* where this handle's code came from */
@@ -34,10 +36,5 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
 /* launch.c. What a configuration asks of the arguments. */
 void launch_rules(const struct unit_config *config, const char *stage,
                   struct args_rules *out);
-/* Query tiles of a (b, h) and CTAs of the launch; false when the grid is too
- * large. */
-bool launch_grid(const struct unit_config *config,
-                 const struct args_sizes *sizes, const char *stage,
-                 int *q_tiles, int *num_work, struct diag *d);
 
 #endif

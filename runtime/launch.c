@@ -4,7 +4,6 @@
  * what a checked debug build found. */
 #include "runtime/kernel.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -26,26 +25,6 @@ void launch_rules(const struct unit_config *config, const char *stage,
     };
 }
 
-bool launch_grid(const struct unit_config *config,
-                 const struct args_sizes *sizes, const char *stage,
-                 int *q_tiles, int *num_work, struct diag *d)
-{
-    int64_t tiles = ((int64_t)sizes->Sq + config->tile_m - 1) / config->tile_m;
-    int64_t heads = (int64_t)sizes->B * sizes->H;
-    *q_tiles = (int)tiles;
-    *num_work = 0;
-    /* Positions in padded tiles must stay ints as well. */
-    if ((tiles + 1) * config->tile_m > INT_MAX ||
-        (int64_t)sizes->Skv + 2 * (int64_t)config->tile_n > INT_MAX ||
-        (tiles > 0 && heads > INT_MAX / tiles))
-        return diag_set(d, FACC_ERR_UNSUPPORTED, stage, NULL, 0,
-                        "B %d, H %d, Sq %d, Skv %d are too large for one "
-                        "launch: split the batch",
-                        sizes->B, sizes->H, sizes->Sq, sizes->Skv);
-    *num_work = (int)(tiles * heads);
-    return true;
-}
-
 /* ---- packing ------------------------------------------------------------ */
 
 union packed {
@@ -57,6 +36,30 @@ static void strides3(long long out[3], const facc_tensor *t)
 {
     for (int i = 0; i < 3; i++)
         out[i] = t->stride[i];
+}
+
+/* Packed sequences: b says which rows, not where the tensor goes on. */
+static void pack_sequences(struct facc_kernel_header *h, const facc_args *a)
+{
+    h->cu_seqlens_q = a->cu_seqlens_q;
+    h->cu_seqlens_kv = a->cu_seqlens_kv;
+    h->q_stride[0] = h->k_stride[0] = h->v_stride[0] = 0;
+    h->o_stride[0] = h->lse_stride[0] = 0;
+}
+
+static void pack_block_mask(struct facc_kernel_header *h,
+                            const facc_block_mask *m)
+{
+    h->block_counts = m->kv_num_blocks;
+    h->block_indices = m->kv_indices;
+    h->full_counts = m->full_kv_num_blocks;
+    h->full_indices = m->full_kv_indices;
+    h->block_size_q = m->block_q;
+    h->block_size_kv = m->block_kv;
+    h->block_rows = m->rows;
+    h->block_cols = m->cols;
+    h->block_per_b = m->per_b != 0;
+    h->block_per_h = m->per_h != 0;
 }
 
 static void pack_header(struct facc_kernel_header *h, const facc_args *a,
@@ -88,6 +91,10 @@ static void pack_header(struct facc_kernel_header *h, const facc_args *a,
     h->seqused_q = a->seqused_q;
     h->seqused_kv = a->seqused_kv;
     h->workspace = a->workspace;
+    if (z->packed)
+        pack_sequences(h, a);
+    if (a->block_mask)
+        pack_block_mask(h, &z->block_mask);
 }
 
 /* A captured tensor without elements has no data either: loads, whose indices
@@ -128,11 +135,10 @@ static void pack_lists(unsigned char *to, const struct signature *s,
 
 struct ready { /* a launch that passed all checks */
     struct driver *drv;
-    cu_function function;
     cu_context context;
     cu_ptr report;
     struct args_sizes sizes;
-    int q_tiles, num_work;
+    struct schedule schedule;
 };
 
 static bool prepared(const facc_kernel *k, int device, struct ready *r,
@@ -144,9 +150,9 @@ static bool prepared(const facc_kernel *k, int device, struct ready *r,
     if (device < 0 || device >= DRIVER_MAX_DEVICES)
         return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
                         "device %d does not exist", device);
-    r->function = atomic_load(&m->function[device]);
     r->report = atomic_load(&k->report[device]);
-    if (!r->function || (k->config.check_bounds && !r->report))
+    if (!atomic_load(&m->function[device][ENTRY_FORWARD]) ||
+        (k->config.check_bounds && !r->report))
         return diag_set(d, FACC_ERR_NOT_PREPARED, stage_name, NULL, 0,
                         "the kernel is not loaded on device %d: call "
                         "facc_kernel_load before launching, and before a "
@@ -157,47 +163,73 @@ static bool prepared(const facc_kernel *k, int device, struct ready *r,
     return true;
 }
 
+/* One kernel; all of a launch take the same arguments. */
+static bool enqueue(const facc_kernel *k, const struct ready *r, int device,
+                    enum entry e, union packed *args, cu_stream stream,
+                    struct diag *d)
+{
+    void *params[1] = {args};
+    unsigned threads = FACC_PREPARE_THREADS, shared = 0;
+    if (e == ENTRY_FORWARD) {
+        threads = 32u * (unsigned)k->config.warps;
+        shared = (unsigned)k->config.shared_bytes;
+    } else if (e == ENTRY_ORDER) {
+        threads = FACC_ORDER_THREADS;
+    }
+    return driver_ok(
+        r->drv,
+        r->drv->LaunchKernel(atomic_load(&k->module->function[device][e]),
+                             (unsigned)r->schedule.grid[e], 1, 1, threads, 1, 1,
+                             shared, stream, params, NULL),
+        stage_name, "cuLaunchKernel", d);
+}
+
+static bool enqueue_all(const facc_kernel *k, const struct ready *r,
+                        const facc_args *a, union packed *args,
+                        cu_stream stream, struct diag *d)
+{
+    bool ok = true;
+    if (r->schedule.needed && !a->schedule_ready)
+        for (int e = 0; ok && e < ENTRY_FORWARD; e++)
+            if (r->schedule.grid[e] > 0)
+                ok = enqueue(k, r, a->device, (enum entry)e, args, stream, d);
+    return ok && enqueue(k, r, a->device, ENTRY_FORWARD, args, stream, d);
+}
+
 static bool launch(const facc_kernel *k, const struct ready *r,
-                   const facc_args *a, void *stream, struct diag *d)
+                   const facc_args *a, cu_stream stream, struct diag *d)
 {
     _Alignas(KERNEL_ARGS_ALIGN) union packed args;
-    void *params[1] = {&args};
     struct driver *drv = r->drv;
     cu_context current = NULL;
     memset(&args, 0, k->args_size);
     pack_header(&args.header, a, &r->sizes);
-    args.header.q_tiles = r->q_tiles;
-    args.header.num_work = r->num_work;
+    args.header.q_tiles = r->schedule.q_tiles;
+    args.header.num_work = r->schedule.grid[ENTRY_FORWARD];
     args.header.bounds_report = (int *)(uintptr_t)r->report;
+    args.header.schedule = r->schedule.at;
     pack_lists(args.bytes + sizeof args.header, &k->signature, a);
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
                                "cuCtxPushCurrent", d))
         return false;
-    cu_result result = drv->LaunchKernel(r->function, (unsigned)r->num_work, 1,
-                                         1, 32u * (unsigned)k->config.warps, 1,
-                                         1, (unsigned)k->config.shared_bytes,
-                                         stream, params, NULL);
+    bool ok = enqueue_all(k, r, a, &args, stream, d);
     if (switched)
         driver_pop(drv);
-    return driver_ok(drv, result, stage_name, "cuLaunchKernel", d);
+    return ok;
 }
 
-static bool workspace_fits(const facc_kernel *k, const facc_args *a,
-                           struct diag *d)
+static bool workspace_fits(const facc_args *a, size_t bytes, struct diag *d)
 {
-    size_t bytes, align;
-    if (facc_workspace_size(k, a, &bytes, &align) != FACC_OK)
-        return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
-                        "facc_workspace_size refuses these args");
     if (bytes == 0 || (a->workspace && a->workspace_size >= bytes &&
-                       (uintptr_t)a->workspace % align == 0))
+                       (uintptr_t)a->workspace % SCHEDULE_ALIGN == 0))
         return true;
     return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
-                    "workspace has %zu bytes, %zu aligned to %zu are needed "
-                    "(facc_workspace_size)",
-                    a->workspace ? a->workspace_size : 0, bytes, align);
+                    "workspace has %zu bytes at %p, %zu aligned to %d are "
+                    "needed (facc_workspace_size)",
+                    a->workspace ? a->workspace_size : 0, a->workspace, bytes,
+                    SCHEDULE_ALIGN);
 }
 
 facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
@@ -216,10 +248,10 @@ facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
     if (versioned_read(&a, sizeof a, args, "facc_args", &d) &&
         prepared(k, a.device, &r, &d) &&
         args_check(&a, &rules, &k->signature, &r.sizes, &d) &&
-        launch_grid(&k->config, &r.sizes, stage_name, &r.q_tiles, &r.num_work,
-                    &d) &&
-        workspace_fits(k, &a, &d) &&
-        (r.num_work == 0 || launch(k, &r, &a, stream, &d)))
+        schedule_make(&k->config, &k->facts, &a, &r.sizes, stage_name,
+                      &r.schedule, &d) &&
+        workspace_fits(&a, r.schedule.bytes, &d) &&
+        (r.schedule.grid[ENTRY_FORWARD] == 0 || launch(k, &r, &a, stream, &d)))
         return FACC_OK;
     return error_report(err, &d, NULL, NULL);
 }

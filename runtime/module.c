@@ -84,7 +84,7 @@ static bool same_config(const struct unit_config *a,
            a->tile_n == b->tile_n && a->warps == b->warps &&
            a->stages == b->stages && a->q_in_registers == b->q_in_registers &&
            a->shared_bytes == b->shared_bytes &&
-           a->check_bounds == b->check_bounds;
+           a->check_bounds == b->check_bounds && a->block_mask == b->block_mask;
 }
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,
@@ -237,7 +237,7 @@ static struct module *module_new(const struct request *r,
     }
     memcpy(text, strbuf_text(&r->text), r->text.len + 1);
     memcpy(m->key, r->key, sizeof m->key);
-    snprintf(m->entry, sizeof m->entry, "%s", r->unit.entry);
+    m->entries = schedule_entries(&r->plan->facts, &r->plan->config);
     m->text = text;
     m->text_size = r->text.len;
     m->cubin = item->cubin;
@@ -510,58 +510,74 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
 
 static bool load_library(struct module *m, struct driver *drv, struct diag *d)
 {
+    cu_library lib = NULL;
     if (m->library)
         return true;
-    cu_library lib = NULL;
     if (!driver_ok(
             drv,
             drv->LibraryLoadData(&lib, m->cubin, NULL, NULL, 0, NULL, NULL, 0),
             "load", "cuLibraryLoadData", d))
         return false;
-    if (!driver_ok(drv, drv->LibraryGetKernel(&m->kernel, lib, m->entry),
-                   "load", "cuLibraryGetKernel", d)) {
-        drv->LibraryUnload(lib);
-        return false;
-    }
     m->library = lib;
     m->driver = drv;
     return true;
 }
 
 /* Asking for the function and an attribute makes the driver load the code
- * now, so that no launch (or capture) has to. */
-static bool load_function(struct module *m, struct driver *drv, int device,
-                          int shared_bytes, struct diag *d)
+ * now, so that no launch (or capture) has to. The device is current. */
+static bool load_entry(struct module *m, struct driver *drv, int device,
+                       enum entry e, int shared_bytes, struct diag *d)
 {
+    cu_kernel kernel = NULL;
     cu_function f = NULL;
+    char call[80];
     int registers;
+    snprintf(call, sizeof call, "cuLibraryGetKernel (%s)", entry_name(e));
     if (!driver_ok(drv,
-                   drv->KernelSetAttribute(CU_FUNC_MAX_DYNAMIC_SHARED,
-                                           shared_bytes, m->kernel, device),
-                   "load", "cuKernelSetAttribute (dynamic shared memory)", d) ||
-        !driver_push(drv, device, d))
+                   drv->LibraryGetKernel(&kernel, m->library, entry_name(e)),
+                   "load", call, d))
         return false;
-    bool ok = driver_ok(drv, drv->KernelGetFunction(&f, m->kernel), "load",
-                        "cuKernelGetFunction", d) &&
-              driver_ok(drv,
-                        drv->KernelGetAttribute(&registers, CU_FUNC_NUM_REGS,
-                                                m->kernel, device),
-                        "load", "cuKernelGetAttribute", d);
+    if (e == ENTRY_FORWARD &&
+        !driver_ok(drv,
+                   drv->KernelSetAttribute(CU_FUNC_MAX_DYNAMIC_SHARED,
+                                           shared_bytes, kernel, device),
+                   "load", "cuKernelSetAttribute (dynamic shared memory)", d))
+        return false;
+    if (!driver_ok(drv, drv->KernelGetFunction(&f, kernel), "load",
+                   "cuKernelGetFunction", d) ||
+        !driver_ok(drv,
+                   drv->KernelGetAttribute(&registers, CU_FUNC_NUM_REGS, kernel,
+                                           device),
+                   "load", "cuKernelGetAttribute", d))
+        return false;
+    atomic_store(&m->function[device][e], f);
+    return true;
+}
+
+/* facc_forward, whose function tells that all are there, is the last. */
+static bool load_entries(struct module *m, struct driver *drv, int device,
+                         int shared_bytes, struct diag *d)
+{
+    if (!driver_push(drv, device, d))
+        return false;
+    bool ok = true;
+    for (int e = 0; ok && e < N_ENTRIES; e++)
+        if (m->entries & 1u << e)
+            ok = load_entry(m, drv, device, (enum entry)e, shared_bytes, d);
     driver_pop(drv);
-    if (ok)
-        atomic_store(&m->function[device], f);
     return ok;
 }
 
 bool module_load(struct module *m, struct driver *drv, int device,
                  int shared_bytes, struct diag *d)
 {
-    if (atomic_load(&m->function[device]))
+    _Static_assert(ENTRY_FORWARD == N_ENTRIES - 1, "the last");
+    if (atomic_load(&m->function[device][ENTRY_FORWARD]))
         return true;
     pthread_mutex_lock(&m->lock);
-    bool ok = atomic_load(&m->function[device]) ||
+    bool ok = atomic_load(&m->function[device][ENTRY_FORWARD]) ||
               (load_library(m, drv, d) &&
-               load_function(m, drv, device, shared_bytes, d));
+               load_entries(m, drv, device, shared_bytes, d));
     pthread_mutex_unlock(&m->lock);
     return ok;
 }

@@ -12,6 +12,7 @@
 #include "runtime/context.h"
 #include "runtime/driver.h"
 #include "runtime/program.h"
+#include "runtime/schedule.h"
 
 /* Machine code of one unit. Lives as long as the context, so that a kernel
  * that is freed and asked for again costs nothing. Fixed once it is in the
@@ -19,23 +20,24 @@
 struct module {
     struct module *next;
     char key[33];
-    char entry[64]; /* extern "C" name of the kernel */
-    char *text;     /* what decided the code, compared in full */
+    unsigned entries; /* bit e: it has enum entry e */
+    char *text;       /* what decided the code, compared in full */
     size_t text_size;
     void *cubin;
     size_t cubin_size;
     struct cache_meta meta;
     pthread_mutex_t lock; /* of loading */
     cu_library library;
-    cu_kernel kernel;
     struct driver *driver; /* set before any function below */
-    /* Set once loaded on a device; a launch reads only this. */
-    _Atomic(cu_function) function[DRIVER_MAX_DEVICES];
+    /* Set once loaded on a device, facc_forward last; a launch reads only
+     * these. */
+    _Atomic(cu_function) function[DRIVER_MAX_DEVICES][N_ENTRIES];
 };
 
 /* What decides a program's module: known without emitting its text. */
 struct plan {
     struct unit_config config;
+    struct schedule_facts facts; /* the program's, with config */
     int arch;
 };
 

@@ -367,7 +367,7 @@ static const struct refusal refusals[] = {
     {cu_odd, FACC_ERR_ARGUMENT, "cu_seqlens_kv must be aligned to 4 bytes"},
     {cu_batch, FACC_ERR_ARGUMENT, "q: B is 2; with packed sequences"},
     {cu_no_count, FACC_ERR_ARGUMENT, "n_seqs is 0"},
-    {cu_negative, FACC_ERR_ARGUMENT, "max_seqlen_kv is -1"},
+    {cu_negative, FACC_ERR_ARGUMENT, "max_seqlen_kv -1: they are at least 0"},
     {cu_longest, FACC_ERR_ARGUMENT,
      "\"doc\": shape is [3, 50], expected [3, 70] ([B, kv])"},
     {cu_too_many, FACC_ERR_UNSUPPORTED, "B is 1073741825"},

@@ -1,228 +1,13 @@
 /* Loading and launching over a driver made of recording functions: byte
  * layout, grid, contexts, statuses, threads, fork. No GPU, no NVRTC. */
-#include "tests/unit/call_fixture.h"
+#include "tests/unit/launch_fixture.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "templates/common/kernel_args.h"
-
-/* ---- a driver that records ------------------------------------------------
- */
-
-struct recorded {
-    int launches, odd, loads, unloads, pushes, pops;
-    cu_context current;
-    unsigned grid, block, shared;
-    cu_stream stream;
-    unsigned char args[4096];
-    int arch_major, arch_minor;
-    cu_result launch_result;
-};
-static struct recorded rec;
-static int context_object, function_object, library_object, stream_object;
-
-static cu_result f_name(cu_result r, const char **s)
-{
-    (void)r;
-    *s = "CUDA_ERROR_FAKE";
-    return 0;
-}
-static cu_result f_attribute(int *v, int which, cu_device device)
-{
-    (void)device;
-    *v = which == CU_DEV_CC_MAJOR ? rec.arch_major : rec.arch_minor;
-    return 0;
-}
-static cu_result f_retain(cu_context *c, cu_device device)
-{
-    (void)device;
-    *c = (cu_context)(void *)&context_object;
-    return 0;
-}
-static cu_result f_release(cu_device device)
-{
-    (void)device;
-    return 0;
-}
-static cu_result f_current(cu_context *c)
-{
-    *c = rec.current;
-    return 0;
-}
-static cu_result f_push(cu_context c)
-{
-    rec.current = c;
-    rec.pushes++;
-    return 0;
-}
-static cu_result f_pop(cu_context *c)
-{
-    *c = rec.current;
-    rec.current = NULL;
-    rec.pops++;
-    return 0;
-}
-static cu_result f_synchronize(void)
-{
-    return 0;
-}
-static cu_result f_alloc(cu_ptr *p, size_t n)
-{
-    *p = (cu_ptr)(uintptr_t)malloc(n);
-    return *p ? 0 : CU_ERROR_OUT_OF_MEMORY;
-}
-static cu_result f_free(cu_ptr p)
-{
-    free((void *)(uintptr_t)p);
-    return 0;
-}
-static cu_result f_download(void *to, cu_ptr p, size_t n)
-{
-    memcpy(to, (void *)(uintptr_t)p, n);
-    return 0;
-}
-static cu_result f_set(cu_ptr p, unsigned char v, size_t n)
-{
-    memset((void *)(uintptr_t)p, v, n);
-    return 0;
-}
-static cu_result f_load(cu_library *lib, const void *code, int *jo, void **jv,
-                        unsigned nj, int *lo, void **lv, unsigned nl)
-{
-    (void)code, (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
-    usleep(10000); /* so that threads overlap */
-    rec.loads++;
-    *lib = (cu_library)(void *)&library_object;
-    return 0;
-}
-static cu_result f_unload(cu_library lib)
-{
-    (void)lib;
-    rec.unloads++;
-    return 0;
-}
-static cu_result f_kernel(cu_kernel *k, cu_library lib, const char *name)
-{
-    (void)lib;
-    *k = (cu_kernel)(void *)&function_object;
-    return strcmp(name, "facc_forward") == 0 ? 0 : CU_ERROR_NOT_FOUND;
-}
-static cu_result f_function(cu_function *f, cu_kernel k)
-{
-    *f = (cu_function)(void *)k;
-    return 0;
-}
-static cu_result f_get(int *v, int which, cu_kernel k, cu_device device)
-{
-    (void)which, (void)k, (void)device;
-    *v = 100;
-    return 0;
-}
-static cu_result f_put(int which, int v, cu_kernel k, cu_device device)
-{
-    (void)v, (void)k, (void)device;
-    return which == CU_FUNC_MAX_DYNAMIC_SHARED ? 0 : CU_ERROR_INVALID_VALUE;
-}
-static cu_result f_launch(cu_function f, unsigned gx, unsigned gy, unsigned gz,
-                          unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, cu_stream stream, void **params,
-                          void **extra)
-{
-    /* ck_assert writes to a file, also when it holds: it would be timed */
-    rec.odd += f != (cu_function)(void *)&function_object ||
-               rec.current != (cu_context)(void *)&context_object || gy != 1 ||
-               gz != 1 || by != 1 || bz != 1 || extra != NULL;
-    rec.launches++;
-    rec.grid = gx;
-    rec.block = bx;
-    rec.shared = shared;
-    rec.stream = stream;
-    memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8);
-    return rec.launch_result;
-}
-
-/* Gives the context a driver of two devices, which ctx_free closes. */
-static void fake_driver(facc_ctx *ctx)
-{
-    struct driver *drv = calloc(1, sizeof *drv);
-    ck_assert_ptr_nonnull(drv);
-    memset(&rec, 0, sizeof rec);
-    rec.arch_major = 9;
-    pthread_mutex_init(&drv->lock, NULL);
-    drv->n_devices = 2;
-    drv->GetErrorName = drv->GetErrorString = f_name;
-    drv->DeviceGetAttribute = f_attribute;
-    drv->PrimaryCtxRetain = f_retain;
-    drv->PrimaryCtxRelease = f_release;
-    drv->CtxGetCurrent = f_current;
-    drv->CtxPushCurrent = f_push;
-    drv->CtxPopCurrent = f_pop;
-    drv->CtxSynchronize = f_synchronize;
-    drv->MemAlloc = f_alloc;
-    drv->MemFree = f_free;
-    drv->MemcpyDtoH = f_download;
-    drv->MemsetD8 = f_set;
-    drv->LibraryLoadData = f_load;
-    drv->LibraryUnload = f_unload;
-    drv->LibraryGetKernel = f_kernel;
-    drv->KernelGetFunction = f_function;
-    drv->KernelGetAttribute = f_get;
-    drv->KernelSetAttribute = f_put;
-    drv->LaunchKernel = f_launch;
-    ctx->driver = drv;
-}
-
-/* A kernel as facc_kernel_get makes it, without compiling anything. */
-struct made_kernel {
-    struct call call;
-    struct module *module;
-    facc_kernel *kernel;
-};
-
-static void make_kernel(struct made_kernel *m)
-{
-    struct diag d;
-    struct plan plan;
-    diag_init(&d);
-    open_call(&m->call);
-    fake_driver(m->call.ctx);
-    ck_assert_msg(kernel_configure(m->call.ctx, m->call.program,
-                                   &m->call.variant, &plan, &d),
-                  "%s", d.message);
-    m->module = calloc(1, sizeof *m->module);
-    m->kernel = calloc(1, sizeof *m->kernel);
-    ck_assert(m->module && m->kernel);
-    pthread_mutex_init(&m->module->lock, NULL);
-    snprintf(m->module->entry, sizeof m->module->entry, "facc_forward");
-    m->kernel->ctx = m->call.ctx;
-    m->kernel->module = m->module;
-    m->kernel->config = plan.config;
-    m->kernel->arch = plan.arch;
-    m->kernel->args_size = 1408; /* 1152 + 144 + 16, rounded up to 128 */
-    ck_assert(
-        signature_copy(&m->kernel->signature, &m->call.program->signature));
-}
-
-static void drop_kernel(struct made_kernel *m)
-{
-    ck_assert_int_eq(rec.odd, 0);
-    facc_kernel_free(m->kernel);
-    pthread_mutex_destroy(&m->module->lock);
-    free(m->module);
-    close_call(&m->call);
-}
-
-static void load(struct made_kernel *m)
-{
-    facc_error err = FACC_ERROR_INIT;
-    ck_assert_msg(facc_kernel_load(m->kernel, 0, &err) == FACC_OK, "%s",
-                  err.message);
-}
+static int stream_object;
 
 /* ---- launching ---------------------------------------------------------- */
 
@@ -243,7 +28,8 @@ START_TEST(argument_bytes)
     void *stream = &stream_object;
     ck_assert_msg(facc_kernel_launch(m.kernel, a, stream, &err) == FACC_OK,
                   "%s", err.message);
-    ck_assert_int_eq(rec.launches, 1);
+    ck_assert_int_eq(rec.launches, 1); /* no schedule: one kernel */
+    ck_assert_int_eq(rec.seen[0].entry, ENTRY_FORWARD);
     ck_assert_ptr_eq(rec.stream, stream);
     const struct unit_config *c = &m.kernel->config;
     unsigned tiles = (unsigned)((SQ + c->tile_m - 1) / c->tile_m);
@@ -273,6 +59,9 @@ START_TEST(argument_bytes)
     ck_assert_int_eq(h.num_work, (int)rec.grid);
     ck_assert_ptr_null(h.bounds_report);
     ck_assert_ptr_null(h.page_table);
+    ck_assert_ptr_null(h.cu_seqlens_q);
+    ck_assert_ptr_null(h.block_counts);
+    ck_assert(!h.schedule.rows && h.schedule.max_rows == 0);
     ck_assert(cap[0].shape[0] == H && cap[0].stride[0] == 1);
     ck_assert(cap[1].shape[0] == B && cap[1].shape[1] == SKV);
     ck_assert(cap[1].stride[0] == SKV && cap[1].stride[1] == 1);
@@ -380,9 +169,18 @@ START_TEST(load_refuses)
     ck_assert_ptr_nonnull(
         strstr(err.message, "the kernel is for sm_90, device 0 is sm_80"));
     rec.arch_major = 9;
-    m.module->entry[0] = 'x';
-    ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
-    ck_assert_int_eq(rec.unloads, 1);
+    static const enum entry always[] = {ENTRY_SCHEDULE, ENTRY_ORDER,
+                                        ENTRY_FORWARD};
+    for (int i = 0; i < 3; i++) { /* in no case half loaded */
+        rec.missing = entry_name(always[i]);
+        ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
+        ck_assert_ptr_nonnull(strstr(err.message, rec.missing));
+        ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, NULL),
+                         FACC_ERR_NOT_PREPARED);
+    }
+    rec.missing = NULL;
+    load(&m);
+    ck_assert_int_eq(rec.loads, 1);
     drop_kernel(&m);
 }
 END_TEST
