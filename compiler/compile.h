@@ -45,5 +45,8 @@ bool compile_unit(struct program *p, const struct unit_config *config,
 
 /* Human-readable facts: scopes of every value, affine forms, bounds. */
 bool compile_explain(struct program *p, struct strbuf *out, struct diag *d);
+/* What put the mask into its tier, "reads id[kv]   line 5"; nothing for the
+ * tiers that need no tensor. */
+bool compile_tier_cause(struct program *p, struct strbuf *out, struct diag *d);
 
 #endif

@@ -1,6 +1,7 @@
 /* What the compiler knows about a program, for people. In: a program; out:
  * aligned text: inputs, values with their scopes, the score's affine form,
- * the mask's plain bounds. Called by the runtime for `facc explain`. */
+ * the mask's plain bounds and tier. Called by the runtime for `facc
+ * explain`. */
 #include "compiler/compile.h"
 
 #include <inttypes.h>
@@ -240,13 +241,73 @@ static void mask(struct explain *x, ir_ref keep, const struct plain_bounds *b)
     if (ir_is(x->g, keep, IR_CONST_B))
         strbuf_add(x->out, ir_node(x->g, keep)->i ? "         nothing masked\n"
                                                   : "         all masked\n");
-    else
-        strbuf_add(x->out,
-                   b->exact
-                       ? "         nothing but plain bounds: tiles inside all "
-                         "of them need no mask code\n"
-                       : "         not only plain bounds: mask code runs in "
-                         "all tiles that are visited\n");
+}
+
+/* What the tier's cause does, with its line; nothing for the tiers that need
+ * none. */
+static void cause(struct explain *x, const struct verdict_program *v)
+{
+    static const char *const what[] = {
+        [TIER_RANGED] = "reads %s",
+        [TIER_SCANNED] = "reads %s by both q and kv",
+        [TIER_OPAQUE] = "%s reads the score",
+    };
+    struct explain one = *x;
+    struct strbuf text;
+    if (v->cause == IR_NONE)
+        return;
+    strbuf_init(&text, x->out->arena);
+    one.out = &text;
+    expression(&one, v->cause, MAX_DEPTH);
+    const char *s = what[v->tier], *at = strstr(s, "%s");
+    strbuf_addn(x->out, s, (size_t)(at - s));
+    strbuf_add(x->out, strbuf_text(&text));
+    strbuf_add(x->out, at + 2);
+    if (ir_node(x->g, v->cause)->line)
+        strbuf_addf(x->out, "   line %" PRIu32, ir_node(x->g, v->cause)->line);
+}
+
+static void summaries(struct explain *x, const struct verdict_program *v)
+{
+    int n[2] = {0, 0};
+    for (int k = 0; k < v->n_summaries; k++)
+        n[v->summary[k].side]++;
+    if (v->n_summaries)
+        strbuf_addf(x->out,
+                    "         %d summar%s of rows, %d of columns, made before "
+                    "the kernel runs\n",
+                    n[SIDE_Q], n[SIDE_Q] == 1 ? "y" : "ies", n[SIDE_KV]);
+}
+
+/* What is known of whole tiles, and what it takes. */
+static void tier(struct explain *x, const struct verdict_program *v)
+{
+    strbuf_addf(x->out, "tier     %s", mask_tier_name(v->tier));
+    if (v->cause)
+        strbuf_add(x->out, ": ");
+    cause(x, v);
+    strbuf_add(x->out, "\n");
+    if (v->tier == TIER_NONE)
+        return;
+    if (v->plain) {
+        strbuf_add(x->out, "         nothing but plain bounds: no schedule is "
+                           "needed, tiles inside all of them run no mask "
+                           "code\n");
+        return;
+    }
+    strbuf_add(x->out, "         a schedule is made: EMPTY tiles are skipped, "
+                       "FULL ones run no mask code\n");
+    summaries(x, v);
+    if (v->halve)
+        strbuf_addf(x->out,
+                    "         PARTIAL tiles are halved, down to granules of %d "
+                    "by %d cells\n",
+                    VERDICT_GRANULE, VERDICT_GRANULE);
+    if (v->tier == TIER_SCANNED)
+        strbuf_add(x->out, "         tiles that stay PARTIAL are scanned cell "
+                           "by cell\n");
+    if (v->tier == TIER_OPAQUE)
+        strbuf_add(x->out, "         what reads the score counts as unknown\n");
 }
 
 static bool sections(struct program *p, struct strbuf *out)
@@ -272,6 +333,7 @@ static bool sections(struct program *p, struct strbuf *out)
     inputs(&x);
     score(&x, p->roots.score, &affine);
     mask(&x, p->roots.keep, &bounds);
+    tier(&x, &p->verdict);
     values(&x, order, n, scope);
     if (p->warning[0])
         strbuf_addf(out, "warning  %s\n", p->warning);
@@ -287,4 +349,11 @@ bool compile_explain(struct program *p, struct strbuf *out, struct diag *d)
         diag_nomem(d, "explain");
     p->graph->diag = NULL;
     return ok;
+}
+
+bool compile_tier_cause(struct program *p, struct strbuf *out, struct diag *d)
+{
+    struct explain x = {.g = p->graph, .out = out};
+    cause(&x, &p->verdict);
+    return !out->failed || diag_nomem(d, "explain");
 }
