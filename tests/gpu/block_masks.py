@@ -52,7 +52,7 @@ def lists_of(chosen, rest):
     """Counts and indices of the blocks chosen [.., rows, cols]; `rest` fills
     what the counts leave unused."""
     counts = chosen.sum(-1).int()
-    order = torch.argsort(chosen.int(), -1, descending=True, stable=True).int()
+    order = torch.argsort(chosen.int(), dim=-1, descending=True, stable=True).int()
     unused = torch.arange(chosen.shape[-1], device=chosen.device) >= counts[..., None]
     return counts.contiguous(), torch.where(unused, rest, order).int().contiguous()
 
