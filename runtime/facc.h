@@ -431,8 +431,11 @@ typedef struct facc_verdict_counts {
     int64_t empty, full, partial;
     int64_t cells, kept; /* of the whole mask */
     char tier[16];       /* "none" "analytic" "ranged" "scanned" "given"
-                            "opaque" (reads the score: all tiles PARTIAL,
-                            kept is -1) */
+                            "opaque" (reads the score: kept is -1, verdicts
+                            are what the rest of the mask decides) */
+    int32_t skip_kept;   /* in: nonzero: no cell is looked at for kept, which
+                            is -1 */
+    int32_t reserved0;
 } facc_verdict_counts;
 #define FACC_VERDICT_COUNTS_INIT FACC_STRUCT_INIT(facc_verdict_counts)
 /* The mask of (b, h) on the CPU, tile by tile as a schedule would have it.

@@ -19,7 +19,7 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 extern const struct command command_run, command_compile, command_emit,
-    command_explain, command_check, command_bench, command_cache,
+    command_explain, command_check, command_bench, command_mask, command_cache,
     command_doctor;
 
 /* --- messages (report.c) -------------------------------------------- */
@@ -47,6 +47,15 @@ struct named_text {
     char *name, *value;
 };
 
+/* Arrays of int32 that say where sequences lie and how long they are. */
+enum sequence_array {
+    SEQ_CU_Q, /* packed: [n_seqs + 1] */
+    SEQ_CU_KV,
+    SEQ_USED_Q, /* used lengths: [B] or [n_seqs] */
+    SEQ_USED_KV,
+    SEQ_ARRAYS
+};
+
 /* What run, check and bench share; the others use a part. */
 struct options {
     const char *file;                  /* FILE.lua, or NULL with expressions */
@@ -54,6 +63,7 @@ struct options {
     const char *q, *k, *v, *out, *lse; /* .npy paths */
     struct named_text tensors[MAX_NAMED], params[MAX_NAMED];
     int n_tensors, n_params;
+    const char *sequences[SEQ_ARRAYS]; /* .npy paths */
     bool has_scale;
     double scale;
     facc_dtype dtype;   /* 0: by the files and the device */
@@ -67,7 +77,10 @@ struct options {
     const char *dtypes, *head_dims; /* lists for compile */
     const char *what;               /* emit */
     int jobs, rounds;
-    double lse_limit; /* check; 0: the default */
+    double lse_limit;          /* check; 0: the default */
+    int64_t mask_sq, mask_skv; /* mask; -1: not given */
+    int64_t batch, head;
+    int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
     const char *positional[256];
     int n_positional;
@@ -110,7 +123,8 @@ struct job {
     facc_args args;       /* host tensors */
     facc_tensor *tensors; /* of args */
     facc_scalar_value *params;
-    int device; /* -1: CPU */
+    struct array sequences[SEQ_ARRAYS]; /* of args; data NULL: not given */
+    int device;                         /* -1: CPU */
     char device_name[160];
 };
 /* Loads program, tensors and params as the options say. EXIT_OK or the exit
@@ -119,6 +133,8 @@ int job_prepare(const struct command *c, const struct options *o,
                 struct job *job);
 int job_load_program(const struct command *c, const struct options *o,
                      struct job *job);
+/* The captured tensors and params alone. */
+int job_captures(const struct options *o, struct job *job);
 void job_finish(struct job *job);
 /* Runs once: on the CPU (f64: the oracle) or the GPU. o and lse of args are
  * host memory and get the results. */
@@ -128,12 +144,31 @@ int job_run_gpu(struct job *job, double *milliseconds, facc_kernel_info *info);
 void job_outputs(struct job *job, facc_dtype o_dtype, facc_dtype lse_dtype);
 void job_free_outputs(facc_args *a);
 
+/* "file.npy" or "file.npy:bf16" to a fresh array; EXIT_OK or EXIT_FAILED. */
+int read_array(const char *text, struct array *out);
+/* In place: floats to floats, integers to integers that hold the values;
+ * `what` names it in messages. EXIT_OK or EXIT_FAILED. */
+int convert_array(const char *what, struct array *a, facc_dtype to);
+
+/* --- sequences (sequences.c) -------------------------------------------- */
+/* Loads cu_seqlens and used lengths into job and its args. */
+int sequences_load(const struct command *c, const struct options *o,
+                   struct job *job);
+/* Are there as many used lengths as sequences? After Q is known. */
+int sequences_fit(const struct job *job);
+/* Points args at arrays of SEQ_… (NULL: none). */
+void sequences_set(facc_args *a, enum sequence_array which, const void *data);
+/* Length of sequence b of one side, by the arrays and the tensors' shape.
+ * a: host memory. */
+int64_t sequence_length(const facc_args *a, bool kv, int64_t b);
+
 /* --- a launch on device copies (gpu.c) -------------------------------- */
 struct gpu_job {
     struct job *job;
     facc_kernel *kernel;
     facc_args args; /* device tensors */
     facc_tensor tensors[MAX_NAMED];
+    facc_tensor sequences[SEQ_ARRAYS];
     facc_timer *timer;
 };
 int gpu_prepare(struct job *job, struct gpu_job *g);

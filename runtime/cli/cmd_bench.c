@@ -18,9 +18,26 @@ static const char help[] =
     "\n"
     "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {
-    "q",     "k",     "v",     "random", "seed",    "score", "mask",   "tensor",
-    "param", "scale", "dtype", "device", "threads", "json",  "rounds", NULL};
+static const char *const allowed[] = {"q",
+                                      "k",
+                                      "v",
+                                      "random",
+                                      "seed",
+                                      "score",
+                                      "mask",
+                                      "tensor",
+                                      "param",
+                                      "scale",
+                                      "dtype",
+                                      "device",
+                                      "threads",
+                                      "json",
+                                      "rounds",
+                                      "cu-seqlens-q",
+                                      "cu-seqlens-kv",
+                                      "seqused-q",
+                                      "seqused-kv",
+                                      NULL};
 
 struct timing {
     double *ms; /* sorted */

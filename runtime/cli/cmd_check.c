@@ -27,11 +27,27 @@ static const char help[] =
     "                    --random 1,8,8,512,512,64 \\\n"
     "                    --tensor slopes=slopes.npy --param window=128\n";
 
-static const char *const allowed[] = {
-    "q",         "k",      "v",       "random", "seed",
-    "score",     "mask",   "tensor",  "param",  "scale",
-    "dtype",     "device", "threads", "json",   "check-bounds",
-    "lse-limit", NULL};
+static const char *const allowed[] = {"q",
+                                      "k",
+                                      "v",
+                                      "random",
+                                      "seed",
+                                      "score",
+                                      "mask",
+                                      "tensor",
+                                      "param",
+                                      "scale",
+                                      "dtype",
+                                      "device",
+                                      "threads",
+                                      "json",
+                                      "check-bounds",
+                                      "lse-limit",
+                                      "cu-seqlens-q",
+                                      "cu-seqlens-kv",
+                                      "seqused-q",
+                                      "seqused-kv",
+                                      NULL};
 
 struct errors {
     double o_relative; /* |O - ref| / |ref|, Frobenius */

@@ -21,6 +21,10 @@ static const char help[] =
     "  --score EXPR, --mask EXPR       over score, b, h, q, kv and what the\n"
     "                         next two name\n"
     "  --tensor NAME=FILE.npy, --param NAME=VALUE   what the mods capture\n"
+    "  --cu-seqlens-q A.npy, --cu-seqlens-kv B.npy   packed sequences, one\n"
+    "                         behind the other: [n + 1] offsets; Q is then\n"
+    "                         [1, H, Tq, D] or [H, Tq, D], b the sequence\n"
+    "  --seqused-q U.npy, --seqused-kv U.npy   [B] used lengths\n"
     "  --scale X              softmax scale; default 1/sqrt(D)\n"
     "  --dtype T              f32 f16 bf16 e4m3 e5m2 (GPU: f16 bf16);\n"
     "                         default: the files' type, bf16 on the GPU\n"
@@ -37,10 +41,29 @@ static const char help[] =
     "example: facc run --mask 'q >= kv and q - kv < 1024' \\\n"
     "                  --random 1,8,2,2048,2048,64 --stats\n";
 
-static const char *const allowed[] = {
-    "q",       "k",     "v",      "out",          "lse",   "random", "seed",
-    "score",   "mask",  "tensor", "param",        "scale", "dtype",  "device",
-    "threads", "stats", "json",   "check-bounds", NULL};
+static const char *const allowed[] = {"q",
+                                      "k",
+                                      "v",
+                                      "out",
+                                      "lse",
+                                      "random",
+                                      "seed",
+                                      "score",
+                                      "mask",
+                                      "tensor",
+                                      "param",
+                                      "scale",
+                                      "dtype",
+                                      "device",
+                                      "threads",
+                                      "stats",
+                                      "json",
+                                      "check-bounds",
+                                      "cu-seqlens-q",
+                                      "cu-seqlens-kv",
+                                      "seqused-q",
+                                      "seqused-kv",
+                                      NULL};
 
 static void print_stats(const struct job *job, double ms,
                         const facc_kernel_info *info)

@@ -37,6 +37,30 @@ static int upload_all(struct job *job, struct gpu_job *g)
         if (rc)
             return rc;
     }
+    for (int i = 0; i < SEQ_ARRAYS; i++) {
+        if (!job->sequences[i].t.data)
+            continue;
+        int rc = upload(job, &job->sequences[i].t, &g->sequences[i], true);
+        if (rc)
+            return rc;
+        sequences_set(&g->args, (enum sequence_array)i, g->sequences[i].data);
+    }
+    return EXIT_OK;
+}
+
+/* Where the launch keeps its schedule, for masks that have one. */
+static int make_workspace(struct job *job, struct gpu_job *g)
+{
+    facc_error err = FACC_ERROR_INIT;
+    size_t align;
+    facc_status s = facc_workspace_size(g->kernel, &g->args,
+                                        &g->args.workspace_size, &align);
+    if (s)
+        return cli_fail("the workspace's size: %s", facc_status_name(s));
+    if (g->args.workspace_size &&
+        facc_device_alloc(&g->args.workspace, job->ctx, job->device,
+                          g->args.workspace_size, &err))
+        return cli_fail_facc(&err);
     return EXIT_OK;
 }
 
@@ -55,15 +79,10 @@ int gpu_prepare(struct job *job, struct gpu_job *g)
         return rc;
     g->args.tensors = g->tensors;
     g->args.device = job->device;
-    size_t align;
-    if (facc_workspace_size(g->kernel, &g->args, &g->args.workspace_size,
-                            &align) ||
-        (g->args.workspace_size &&
-         facc_device_alloc(&g->args.workspace, job->ctx, job->device,
-                           g->args.workspace_size, &err)) ||
-        facc_timer_create(&g->timer, job->ctx, job->device, &err))
-        return cli_fail_facc(&err);
-    return EXIT_OK;
+    rc = make_workspace(job, g);
+    if (!rc && facc_timer_create(&g->timer, job->ctx, job->device, &err))
+        rc = cli_fail_facc(&err);
+    return rc;
 }
 
 int gpu_launch(struct gpu_job *g)
@@ -102,6 +121,9 @@ void gpu_finish(struct gpu_job *g)
     for (int i = 0; i < job->args.n_tensors; i++)
         if (g->tensors[i].data)
             facc_device_free(job->ctx, job->device, g->tensors[i].data);
+    for (int i = 0; i < SEQ_ARRAYS; i++)
+        if (g->sequences[i].data)
+            facc_device_free(job->ctx, job->device, g->sequences[i].data);
     if (g->args.workspace)
         facc_device_free(job->ctx, job->device, g->args.workspace);
     facc_timer_free(g->timer);

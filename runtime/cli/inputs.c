@@ -24,8 +24,12 @@ size_t tensor_bytes(const facc_tensor *t)
 
 double attention_flops(const facc_args *a)
 {
-    return 2.0 * (double)a->q.shape[0] * (double)a->q.shape[1] *
-           (double)a->q.shape[2] * (double)a->k.shape[2] *
+    const int64_t n = a->cu_seqlens_q ? a->n_seqs : a->q.shape[0];
+    double cells = 0; /* of all sequences */
+    for (int64_t b = 0; b < n; b++)
+        cells += (double)sequence_length(a, false, b) *
+                 (double)sequence_length(a, true, b);
+    return 2.0 * cells * (double)a->q.shape[1] *
            (double)(a->q.shape[3] + a->v.shape[3]);
 }
 
@@ -64,7 +68,7 @@ static char *split_type(const char *text, facc_dtype *raw)
     return path;
 }
 
-static int read_array(const char *text, struct array *out)
+int read_array(const char *text, struct array *out)
 {
     char why[512];
     facc_dtype raw;
@@ -105,7 +109,7 @@ static bool in_range(facc_dtype t, int64_t v)
 }
 
 /* Floats convert to floats, integers to integers that hold the values. */
-static int convert_array(const char *what, struct array *a, facc_dtype to)
+int convert_array(const char *what, struct array *a, facc_dtype to)
 {
     facc_dtype from = a->t.dtype;
     if (from == to)
@@ -430,6 +434,42 @@ void job_free_outputs(facc_args *a)
     free(a->lse.data);
 }
 
+int job_captures(const struct options *o, struct job *job)
+{
+    int rc = refuse_unknown(o, job);
+    if (!rc)
+        rc = load_tensors(o, job);
+    return rc ? rc : load_params(o, job);
+}
+
+/* Packed Q, K and V may come as [H, T, D]. */
+static void add_batch(facc_tensor *t)
+{
+    if (t->rank != 3)
+        return;
+    for (int d = 3; d > 0; d--) {
+        t->shape[d] = t->shape[d - 1];
+        t->stride[d] = t->stride[d - 1];
+    }
+    t->shape[0] = 1;
+    t->rank = 4;
+}
+
+static int check_ranks(facc_args *a)
+{
+    if (a->cu_seqlens_q) {
+        add_batch(&a->q);
+        add_batch(&a->k);
+        add_batch(&a->v);
+    }
+    if (a->q.rank == 4 && a->k.rank == 4 && a->v.rank == 4)
+        return EXIT_OK;
+    return cli_fail("Q, K and V have four dimensions, %s; got rank %d, %d, %d",
+                    a->cu_seqlens_q ? "[1, H, T, D] or packed [H, T, D]"
+                                    : "[B, H, S, D]",
+                    a->q.rank, a->k.rank, a->v.rank);
+}
+
 int job_prepare(const struct command *c, const struct options *o,
                 struct job *job)
 {
@@ -445,17 +485,15 @@ int job_prepare(const struct command *c, const struct options *o,
         return rc;
     if (o->has_shape)
         random_qkv(o, job);
-    rc = refuse_unknown(o, job);
+    rc = job_captures(o, job);
     if (!rc)
-        rc = load_tensors(o, job);
+        rc = sequences_load(c, o, job);
     if (!rc)
-        rc = load_params(o, job);
+        rc = check_ranks(&job->args);
+    if (!rc)
+        rc = sequences_fit(job);
     if (rc)
         return rc;
-    if (job->args.q.rank != 4 || job->args.k.rank != 4 || job->args.v.rank != 4)
-        return cli_fail("Q, K and V have four dimensions, [B, H, S, D]; got "
-                        "rank %d, %d, %d",
-                        job->args.q.rank, job->args.k.rank, job->args.v.rank);
     job->args.scale = o->scale;
     if (o->has_scale && o->scale == 0)
         return cli_fail("--scale 0 makes every score 0 before the mod; write "
@@ -480,6 +518,8 @@ void job_finish(struct job *job)
     job_free_outputs(a);
     for (int i = 0; i < a->n_tensors; i++)
         free(job->tensors[i].data);
+    for (int i = 0; i < SEQ_ARRAYS; i++)
+        free(job->sequences[i].t.data);
     free(job->tensors);
     free(job->params);
     facc_program_free(job->program);

@@ -34,7 +34,16 @@ enum option_id {
     OPT_JOBS,
     OPT_ROUNDS,
     OPT_CHECK_BOUNDS,
-    OPT_LSE_LIMIT
+    OPT_LSE_LIMIT,
+    OPT_CU_Q, /* in the order of enum sequence_array */
+    OPT_CU_KV,
+    OPT_USED_Q,
+    OPT_USED_KV,
+    OPT_SQ,
+    OPT_SKV,
+    OPT_BATCH,
+    OPT_HEAD,
+    OPT_TILE
 };
 
 static const struct option all_options[] = {
@@ -63,6 +72,15 @@ static const struct option all_options[] = {
     {"rounds", required_argument, NULL, OPT_ROUNDS},
     {"check-bounds", no_argument, NULL, OPT_CHECK_BOUNDS},
     {"lse-limit", required_argument, NULL, OPT_LSE_LIMIT},
+    {"cu-seqlens-q", required_argument, NULL, OPT_CU_Q},
+    {"cu-seqlens-kv", required_argument, NULL, OPT_CU_KV},
+    {"seqused-q", required_argument, NULL, OPT_USED_Q},
+    {"seqused-kv", required_argument, NULL, OPT_USED_KV},
+    {"sq", required_argument, NULL, OPT_SQ},
+    {"skv", required_argument, NULL, OPT_SKV},
+    {"batch", required_argument, NULL, OPT_BATCH},
+    {"head", required_argument, NULL, OPT_HEAD},
+    {"tile", required_argument, NULL, OPT_TILE},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -182,6 +200,35 @@ static bool parse_positive(const struct command *c, const char *name,
     return true;
 }
 
+/* A length (sq, skv) or a number of a sequence or head. */
+static bool parse_size(const struct command *c, const char *name,
+                       const char *text, int64_t *out)
+{
+    if (cli_parse_int(text, out) && *out >= 0 && *out <= MAX_SIZE)
+        return true;
+    cli_usage(c, "--%s wants an integer from 0 to 2^30, got '%s'", name, text);
+    return false;
+}
+
+/* 128x64: rows by columns. */
+static bool parse_tile(const struct command *c, const char *text,
+                       struct options *o)
+{
+    char rows[CLI_ITEM];
+    const char *x = strchr(text, 'x');
+    size_t n = x ? (size_t)(x - text) : CLI_ITEM;
+    if (n < CLI_ITEM) {
+        memcpy(rows, text, n);
+        rows[n] = '\0';
+        if (cli_parse_int(rows, &o->tile_q) &&
+            cli_parse_int(x + 1, &o->tile_kv) && o->tile_q > 0 &&
+            o->tile_kv > 0 && o->tile_q <= MAX_SIZE && o->tile_kv <= MAX_SIZE)
+            return true;
+    }
+    cli_usage(c, "--tile wants ROWSxCOLUMNS, such as 128x64, got '%s'", text);
+    return false;
+}
+
 static bool set_scale(const struct command *c, const char *text,
                       struct options *o)
 {
@@ -231,6 +278,16 @@ static bool set_number_option(const struct command *c, int id, const char *text,
         return parse_positive(c, "threads", text, &o->threads);
     case OPT_JOBS:
         return parse_positive(c, "jobs", text, &o->jobs);
+    case OPT_SQ:
+        return parse_size(c, "sq", text, &o->mask_sq);
+    case OPT_SKV:
+        return parse_size(c, "skv", text, &o->mask_skv);
+    case OPT_BATCH:
+        return parse_size(c, "batch", text, &o->batch);
+    case OPT_HEAD:
+        return parse_size(c, "head", text, &o->head);
+    case OPT_TILE:
+        return parse_tile(c, text, o);
     default:
         return parse_positive(c, "rounds", text, &o->rounds);
     }
@@ -272,6 +329,12 @@ static bool set_option(const struct command *c, int id, char *text,
         return true;
     case OPT_WHAT:
         o->what = text;
+        return true;
+    case OPT_CU_Q:
+    case OPT_CU_KV:
+    case OPT_USED_Q:
+    case OPT_USED_KV:
+        o->sequences[id - OPT_CU_Q] = text;
         return true;
     case OPT_STATS:
         o->stats = true;
@@ -339,7 +402,7 @@ static const char *option_name(int id)
 int options_parse(const struct command *c, int argc, char **argv,
                   const char *const *allowed, struct options *o)
 {
-    *o = (struct options){.seed = 1, .rounds = 0, .jobs = 0};
+    *o = (struct options){.seed = 1, .mask_sq = -1, .mask_skv = -1};
     struct option taken[N_OPTIONS + 1];
     select_options(allowed, taken);
     opterr = 0;

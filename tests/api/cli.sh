@@ -99,7 +99,7 @@ alibi="run alibi.lua $qkv -o o.npy"
 # results
 want 0 'facc 0\.' "$facc" --version
 want 0 'doctor' "$facc" --help
-for c in run check bench compile emit explain cache doctor; do
+for c in run check bench mask compile emit explain cache doctor; do
     want 0 'example: facc' "$facc" $c --help
 done
 want 0 'TFLOP' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse lse.npy --stats

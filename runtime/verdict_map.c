@@ -1,0 +1,407 @@
+/* facc_verdict_map: the mask of one (b, h) on the CPU. In: a program and a
+ * call on host memory of which only sizes, lengths, params, captured tensors
+ * and block lists are read. Out: a verdict per tile, as the kernels' schedule
+ * would have it, the cells themselves, and counts of both. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/passes/verdict.h"
+#include "runtime/args.h"
+#include "runtime/context.h"
+#include "runtime/error.h"
+
+static const char stage_name[] = "mask";
+
+/* Columns that the evaluator makes at a time. */
+enum { CHUNK = 512 };
+
+struct map {
+    facc_args args;
+    struct args_sizes size;
+    struct eval_env env;
+    struct eval_tensor *tensors; /* of env; one block with the params */
+    int32_t *lengths;            /* [2][B] of packed sequences, or NULL */
+    int b, h;
+    int64_t len_q, len_kv; /* of b */
+    enum mask_tier tier;   /* of the program, whatever the block lists */
+    struct verdict_state *verdicts; /* NULL: all FULL */
+    struct eval_state *eval;        /* NULL: every cell counts, or OPAQUE */
+    uint8_t *classes; /* [block rows][block cols] of (b, h), or NULL */
+    uint8_t keep[CHUNK];
+    struct diag *d;
+};
+
+/* Rows q0 .. q1 - 1 and columns kv0 .. kv1 - 1, inside the lengths. */
+struct rect {
+    int64_t q0, q1, kv0, kv1;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* --- the call ------------------------------------------------------------- */
+
+static bool offsets_fit(const struct map *m, const char *name,
+                        const int32_t *cu, int total, int longest)
+{
+    for (int b = 0; b < m->size.B; b++)
+        if (cu[b] < 0 || (b == 0 && cu[b] != 0) || cu[b + 1] < cu[b] ||
+            cu[b + 1] > total || cu[b + 1] - cu[b] > longest)
+            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                            "%s[%d] and [%d] are %d and %d: offsets ascend "
+                            "from 0 to at most %d, sequences are at most %d "
+                            "long",
+                            name, b, b + 1, (int)cu[b], (int)cu[b + 1], total,
+                            longest);
+    return true;
+}
+
+/* The lengths of one side as the evaluator takes them, in *out. */
+static bool side_lengths(struct map *m, bool kv, int32_t *own,
+                         const int32_t **out)
+{
+    const facc_args *a = &m->args;
+    const struct args_sizes *z = &m->size;
+    const int32_t *used = kv ? a->seqused_kv : a->seqused_q;
+    const int32_t *cu = kv ? a->cu_seqlens_kv : a->cu_seqlens_q;
+    const int size = kv ? z->Skv : z->Sq;
+    if (cu && !offsets_fit(m, kv ? "cu_seqlens_kv" : "cu_seqlens_q", cu,
+                           kv ? z->Tkv : z->Tq, size))
+        return false;
+    for (int b = 0; b < z->B; b++) {
+        const int full = cu ? cu[b + 1] - cu[b] : size;
+        if (used && (used[b] < 0 || used[b] > full))
+            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                            "%s[%d] is %d: must be from 0 to %d",
+                            kv ? "seqused_kv" : "seqused_q", b, (int)used[b],
+                            full);
+        if (cu)
+            own[b] = used ? used[b] : full;
+    }
+    *out = cu ? own : used;
+    return true;
+}
+
+static bool make_lengths(struct map *m)
+{
+    const size_t n = (size_t)m->size.B;
+    if (m->size.packed) {
+        m->lengths = malloc(2 * n * sizeof *m->lengths + 1);
+        if (!m->lengths)
+            return diag_nomem(m->d, stage_name);
+    }
+    int32_t *second = m->lengths ? m->lengths + n : NULL;
+    if (!side_lengths(m, false, m->lengths, &m->env.len_q) ||
+        !side_lengths(m, true, second, &m->env.len_kv))
+        return false;
+    m->len_q = m->env.len_q ? m->env.len_q[m->b] : m->size.Sq;
+    m->len_kv = m->env.len_kv ? m->env.len_kv[m->b] : m->size.Skv;
+    return true;
+}
+
+static bool make_env(struct map *m)
+{
+    const facc_args *a = &m->args;
+    const struct args_sizes *z = &m->size;
+    const size_t nt = (size_t)a->n_tensors, np = (size_t)a->n_params;
+    m->tensors =
+        calloc(1, nt * sizeof *m->tensors + np * sizeof(union eval_value) + 1);
+    if (!m->tensors)
+        return diag_nomem(m->d, stage_name);
+    union eval_value *params = (void *)(m->tensors + nt);
+    for (size_t i = 0; i < nt; i++) {
+        m->tensors[i].data = a->tensors[i].data;
+        for (int k = 0; k < a->tensors[i].rank; k++) {
+            m->tensors[i].shape[k] = a->tensors[i].shape[k];
+            m->tensors[i].stride[k] = a->tensors[i].stride[k];
+        }
+    }
+    _Static_assert(sizeof *params == sizeof *a->params, "same union");
+    if (np > 0)
+        memcpy(params, a->params, np * sizeof *params);
+    m->env = (struct eval_env){.B = z->B,
+                               .H = z->H,
+                               .Hkv = z->Hkv,
+                               .Sq = z->Sq,
+                               .Skv = z->Skv,
+                               .tensors = m->tensors,
+                               .params = params};
+    return make_lengths(m);
+}
+
+/* --- block lists ------------------------------------------------------------
+ */
+
+/* One list of blocks of (b, h) into the classes. */
+static bool read_list(struct map *m, const int32_t *counts,
+                      const int32_t *indices, enum verdict what)
+{
+    const facc_block_mask *k = &m->size.block_mask;
+    const int64_t heads = k->per_h ? m->size.H : 1;
+    const int64_t first =
+        ((k->per_b ? m->b : 0) * heads + (k->per_h ? m->h : 0)) * k->rows;
+    for (int64_t row = 0; counts && row < k->rows; row++) {
+        const int32_t n = counts[first + row];
+        const int32_t *list = indices + (first + row) * k->cols;
+        if (n < 0 || n > k->cols)
+            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                            "block mask: row %lld has %d blocks of %d",
+                            (long long)row, (int)n, (int)k->cols);
+        for (int32_t i = 0; i < n; i++) {
+            if (list[i] < 0 || list[i] >= k->cols)
+                return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                                "block mask: row %lld names block %d of %d",
+                                (long long)row, (int)list[i], (int)k->cols);
+            m->classes[row * k->cols + list[i]] = (uint8_t)what;
+        }
+    }
+    return true;
+}
+
+static bool make_classes(struct map *m)
+{
+    const facc_block_mask *k = &m->size.block_mask;
+    if (!m->args.block_mask)
+        return true;
+    const size_t n = (size_t)k->rows * (size_t)k->cols;
+    m->classes = malloc(n + 1);
+    if (!m->classes)
+        return diag_nomem(m->d, stage_name);
+    memset(m->classes, VERDICT_EMPTY, n);
+    return read_list(m, k->kv_num_blocks, k->kv_indices, VERDICT_PARTIAL) &&
+           read_list(m, k->full_kv_num_blocks, k->full_kv_indices,
+                     VERDICT_FULL);
+}
+
+/* Without block lists the program alone decides. */
+static enum verdict class_at(const struct map *m, int64_t q, int64_t kv)
+{
+    const facc_block_mask *k = &m->size.block_mask;
+    return m->classes
+               ? (enum verdict)
+                     m->classes[q / k->block_q * k->cols + kv / k->block_kv]
+               : VERDICT_PARTIAL;
+}
+
+/* --- cells -------------------------------------------------------------- */
+
+/* The part of one chunk's rows in r; all of it in one column of blocks. */
+static bool chunk_cells(struct map *m, const struct rect *r, uint8_t *out,
+                        int64_t *kept)
+{
+    const int n = (int)(r->kv1 - r->kv0);
+    if (m->eval && !eval_tile(m->eval, m->b, m->h, r->kv0, n, m->d))
+        return false;
+    for (int64_t q = r->q0; q < r->q1; q++) {
+        uint8_t *keep = out ? out + q * m->size.Skv + r->kv0 : m->keep;
+        const enum verdict c = class_at(m, q, r->kv0);
+        if (c != VERDICT_PARTIAL || !m->eval)
+            memset(keep, c != VERDICT_EMPTY, (size_t)n);
+        else if (!eval_row(m->eval, q, NULL, keep, m->d))
+            return false;
+        for (int i = 0; i < n; i++)
+            *kept += keep[i];
+    }
+    return true;
+}
+
+/* Adds to *kept the cells of r that count; out: [Sq][Skv], or NULL. */
+static bool rect_cells(struct map *m, const struct rect *r, uint8_t *out,
+                       int64_t *kept)
+{
+    const int64_t block = m->classes ? m->size.block_mask.block_kv : CHUNK;
+    struct rect chunk = *r;
+    for (int64_t kv = r->kv0; kv < r->kv1; kv = chunk.kv1) {
+        chunk.kv0 = kv;
+        chunk.kv1 = least(least(kv + CHUNK, r->kv1), (kv / block + 1) * block);
+        if (!chunk_cells(m, &chunk, out, kept))
+            return false;
+    }
+    return true;
+}
+
+/* --- verdicts ----------------------------------------------------------- */
+
+static bool scan(struct map *m, const struct rect *r, enum verdict *out)
+{
+    int64_t kept = 0;
+    if (!rect_cells(m, r, NULL, &kept))
+        return false;
+    *out = kept == 0                                     ? VERDICT_EMPTY
+           : kept == (r->q1 - r->q0) * (r->kv1 - r->kv0) ? VERDICT_FULL
+                                                         : VERDICT_PARTIAL;
+    return true;
+}
+
+/* What the program says, where block lists leave it the word. */
+static bool mask_verdict(struct map *m, const struct rect *r, enum verdict *out)
+{
+    *out = m->verdicts
+               ? verdict_eval(m->verdicts, r->q0, r->q1 - 1, r->kv0, r->kv1 - 1)
+               : VERDICT_FULL;
+    const bool scanned = m->tier == TIER_SCANNED || m->classes;
+    if (*out != VERDICT_PARTIAL || !scanned || m->tier == TIER_OPAQUE)
+        return true;
+    return scan(m, r, out);
+}
+
+/* The union of what the blocks say that r touches. */
+static bool rect_verdict(struct map *m, const struct rect *r, uint8_t *out)
+{
+    const facc_block_mask *k = &m->size.block_mask;
+    const int64_t bq = m->classes ? k->block_q : m->size.Sq;
+    const int64_t bkv = m->classes ? k->block_kv : m->size.Skv;
+    unsigned all = 0;
+    struct rect part;
+    for (part.q0 = r->q0; part.q0 < r->q1; part.q0 = part.q1) {
+        part.q1 = least(r->q1, (part.q0 / bq + 1) * bq);
+        for (part.kv0 = r->kv0; part.kv0 < r->kv1; part.kv0 = part.kv1) {
+            part.kv1 = least(r->kv1, (part.kv0 / bkv + 1) * bkv);
+            enum verdict v = class_at(m, part.q0, part.kv0);
+            if (v == VERDICT_PARTIAL && !mask_verdict(m, &part, &v))
+                return false;
+            all |= (unsigned)v;
+            if (all == VERDICT_PARTIAL)
+                break;
+        }
+    }
+    *out = (uint8_t)all;
+    return true;
+}
+
+/* verdicts may be NULL: only counted. */
+static bool all_tiles(struct map *m, int32_t tile_q, int32_t tile_kv,
+                      uint8_t *verdicts, facc_verdict_counts *counts)
+{
+    int64_t n[4] = {0};
+    for (int64_t i = 0; i < counts->rows; i++)
+        for (int64_t j = 0; j < counts->cols; j++) {
+            const struct rect r = {
+                i * tile_q, least((i + 1) * tile_q, m->len_q), j * tile_kv,
+                least((j + 1) * tile_kv, m->len_kv)};
+            uint8_t v = VERDICT_EMPTY;
+            if (r.q0 < r.q1 && r.kv0 < r.kv1 && !rect_verdict(m, &r, &v))
+                return false;
+            if (verdicts)
+                verdicts[i * counts->cols + j] = v;
+            n[v]++;
+        }
+    counts->empty = n[VERDICT_EMPTY];
+    counts->full = n[VERDICT_FULL];
+    counts->partial = n[VERDICT_PARTIAL];
+    return true;
+}
+
+_Static_assert(FACC_TILE_EMPTY == (int)VERDICT_EMPTY &&
+                   FACC_TILE_FULL == (int)VERDICT_FULL &&
+                   FACC_TILE_PARTIAL == (int)VERDICT_PARTIAL,
+               "the same verdicts");
+
+/* --- the whole ---------------------------------------------------------- */
+
+static bool read_call(struct map *m, facc_ctx *ctx, const facc_program *p,
+                      const facc_args *args, struct diag *d)
+{
+    static const struct args_rules rules = {.stage = stage_name,
+                                            .sizes_only = true};
+    m->d = d;
+    if (!ctx || !p)
+        return diag_set(d, DIAG_ARGUMENT, stage_name, NULL, 0, "%s is NULL",
+                        ctx ? "program" : "ctx");
+    if (!versioned_read(&m->args, sizeof m->args, args, "facc_args", d) ||
+        !args_check(&m->args, &rules, &p->signature, &m->size, d))
+        return false;
+    if (m->b < 0 || m->b >= m->size.B || m->h < 0 || m->h >= m->size.H)
+        return diag_set(d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                        "(b, h) is (%d, %d), of %d and %d", m->b, m->h,
+                        m->size.B, m->size.H);
+    return make_env(m) && make_classes(m);
+}
+
+/* wants_cells: a cell of the result cannot be had without the score. */
+static bool open_program(struct map *m, const facc_program *p, bool wants_cells)
+{
+    const struct program *c = p->compiled;
+    m->tier = c->verdict.tier;
+    if (wants_cells && m->tier == TIER_OPAQUE)
+        return diag_set(m->d, DIAG_UNSUPPORTED, stage_name, NULL, 0,
+                        "the mask reads the score: which cells count is known "
+                        "only with Q and K");
+    if (m->tier == TIER_NONE)
+        return true;
+    m->verdicts = verdict_state_new(c->verdict_plan, EVAL_F32, &m->env);
+    if (!m->verdicts)
+        return diag_nomem(m->d, stage_name);
+    if (m->tier != TIER_OPAQUE) {
+        m->eval = eval_state_new(c->plan, EVAL_F32, CHUNK, &m->env);
+        if (!m->eval)
+            return diag_nomem(m->d, stage_name);
+    }
+    verdict_state_head(m->verdicts, m->b, m->h);
+    return true;
+}
+
+static bool cells_and_counts(struct map *m, uint8_t *cells,
+                             facc_verdict_counts *counts)
+{
+    const struct rect all = {0, m->len_q, 0, m->len_kv};
+    const struct args_sizes *z = &m->size;
+    counts->cells = (int64_t)z->Sq * z->Skv;
+    counts->kept = -1;
+    snprintf(counts->tier, sizeof counts->tier, "%s",
+             m->classes ? "given" : mask_tier_name(m->tier));
+    if (cells)
+        memset(cells, 0, (size_t)z->Sq * (size_t)z->Skv);
+    if ((!cells && counts->skip_kept) || m->tier == TIER_OPAQUE)
+        return true;
+    counts->kept = 0;
+    return rect_cells(m, &all, cells, &counts->kept);
+}
+
+static bool verdict_map(struct map *m, const facc_program *p, int32_t tile_q,
+                        int32_t tile_kv, uint8_t *verdicts, uint8_t *cells,
+                        facc_verdict_counts *counts)
+{
+    if (tile_q < 1 || tile_kv < 1)
+        return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
+                        "tiles are %d x %d", (int)tile_q, (int)tile_kv);
+    counts->rows = (int32_t)(((int64_t)m->size.Sq + tile_q - 1) / tile_q);
+    counts->cols = (int32_t)(((int64_t)m->size.Skv + tile_kv - 1) / tile_kv);
+    return open_program(m, p, cells != NULL) &&
+           all_tiles(m, tile_q, tile_kv, verdicts, counts) &&
+           cells_and_counts(m, cells, counts);
+}
+
+static void close_map(struct map *m)
+{
+    eval_state_free(m->eval);
+    verdict_state_free(m->verdicts);
+    free(m->classes);
+    free(m->lengths);
+    free(m->tensors);
+}
+
+facc_status facc_verdict_map(facc_ctx *ctx, const facc_program *p,
+                             const facc_args *args, int32_t b, int32_t h,
+                             int32_t tile_q, int32_t tile_kv, uint8_t *verdicts,
+                             uint8_t *cells, facc_verdict_counts *counts,
+                             facc_error *err)
+{
+    struct diag d;
+    struct map m = {.b = b, .h = h};
+    facc_verdict_counts own = {.skip_kept = 1};
+    diag_init(&d);
+    bool ok = !counts || versioned_read(&own, sizeof own, counts,
+                                        "facc_verdict_counts", &d);
+    ok = ok && read_call(&m, ctx, p, args, &d) &&
+         verdict_map(&m, p, tile_q, tile_kv, verdicts, cells, &own);
+    close_map(&m);
+    if (!ok)
+        return error_report(err, &d, p ? p->text : NULL, NULL);
+    if (counts)
+        (void)versioned_write(counts, &own, sizeof own);
+    return FACC_OK;
+}
