@@ -139,6 +139,9 @@ static void explain_selection(const struct plan *plan, struct strbuf *b)
                 c->stages == 1 ? "" : "s",
                 c->q_in_registers ? "registers" : "shared memory");
     strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
+    if (plan->facts.planned || c->block_mask)
+        strbuf_addf(b, "  launches make a schedule first%s\n",
+                    c->block_mask ? ", of the block lists given" : "");
     if (c->check_bounds)
         strbuf_add(b, "  checked debug build\n");
 }
@@ -162,7 +165,7 @@ static bool add_declared(cJSON *list, const facc_declared *t)
     return ok;
 }
 
-static bool add_program(cJSON *o, const facc_program *p)
+static bool add_program(cJSON *o, const facc_program *p, const char *cause)
 {
     const struct signature *s = &p->signature;
     const struct program *c = p->compiled;
@@ -173,7 +176,9 @@ static bool add_program(cJSON *o, const facc_program *p)
         cJSON_AddNumberToObject(o, "mask_paths", c->mask_paths) &&
         cJSON_AddBoolToObject(o, "has_score", eval_plan_has_score(c->plan)) &&
         cJSON_AddBoolToObject(o, "has_mask", eval_plan_has_mask(c->plan)) &&
-        cJSON_AddNumberToObject(o, "cell_cost", eval_plan_cost(c->plan));
+        cJSON_AddNumberToObject(o, "cell_cost", eval_plan_cost(c->plan)) &&
+        cJSON_AddStringToObject(o, "tier", mask_tier_name(c->verdict.tier)) &&
+        cJSON_AddStringToObject(o, "tier_cause", cause);
     cJSON *tensors = ok ? cJSON_AddArrayToObject(o, "tensors") : NULL;
     cJSON *params = tensors ? cJSON_AddArrayToObject(o, "params") : NULL;
     ok = params != NULL;
@@ -198,7 +203,10 @@ static bool add_kernel(cJSON *o, const struct plan *plan)
            cJSON_AddNumberToObject(k, "tile_n", c->tile_n) &&
            cJSON_AddNumberToObject(k, "warps", c->warps) &&
            cJSON_AddNumberToObject(k, "stages", c->stages) &&
-           cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes);
+           cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes) &&
+           cJSON_AddBoolToObject(k, "block_mask", c->block_mask) &&
+           cJSON_AddBoolToObject(k, "scheduled",
+                                 plan->facts.planned || c->block_mask);
 }
 
 /* "keys": the names of the fields so far, for readers of any version. */
@@ -216,15 +224,33 @@ static bool add_keys(cJSON *o)
     return false;
 }
 
+/* What compile.h tells, before any kernel. */
+struct told {
+    struct strbuf text, cause;
+};
+
+static bool ask(facc_program *p, struct arena *arena, struct told *t,
+                struct diag *d)
+{
+    strbuf_init(&t->text, arena);
+    strbuf_init(&t->cause, arena);
+    pthread_mutex_lock(&p->lock);
+    bool ok = compile_explain(p->compiled, &t->text, d) &&
+              compile_tier_cause(p->compiled, &t->cause, d);
+    pthread_mutex_unlock(&p->lock);
+    return ok;
+}
+
 /* plan NULL: no variant was given. */
 static bool explain_json(char **out, const facc_program *p,
-                         const struct plan *plan, const struct strbuf *text,
+                         const struct plan *plan, struct told *t,
                          struct diag *d)
 {
     cJSON *o = cJSON_CreateObject();
     char *json = NULL;
-    if (o && add_program(o, p) && (!plan || add_kernel(o, plan)) &&
-        add_keys(o) && cJSON_AddStringToObject(o, "text", strbuf_text(text)))
+    if (o && add_program(o, p, strbuf_text(&t->cause)) &&
+        (!plan || add_kernel(o, plan)) && add_keys(o) &&
+        cJSON_AddStringToObject(o, "text", strbuf_text(&t->text)))
         json = cJSON_Print(o);
     cJSON_Delete(o);
     /* cJSON may have hooks: facc_string_free is free(). */
@@ -236,24 +262,22 @@ static bool explain_json(char **out, const facc_program *p,
 }
 
 static bool explain(char **out, facc_ctx *ctx, facc_program *p,
-                    const facc_variant *variant, bool json, struct strbuf *b,
+                    const facc_variant *variant, bool json, struct arena *arena,
                     struct diag *d)
 {
     struct plan plan;
-    pthread_mutex_lock(&p->lock);
-    bool ok = compile_explain(p->compiled, b, d);
-    pthread_mutex_unlock(&p->lock);
-    if (!ok)
+    struct told t;
+    if (!ask(p, arena, &t, d))
         return false;
     if (variant) {
         if (!kernel_configure(ctx, p, variant, &plan, d))
             return false;
-        explain_selection(&plan, b);
+        explain_selection(&plan, &t.text);
     }
-    if (b->failed)
+    if (t.text.failed || t.cause.failed)
         return diag_nomem(d, "explain");
-    return json ? explain_json(out, p, variant ? &plan : NULL, b, d)
-                : hand_out(out, b, d);
+    return json ? explain_json(out, p, variant ? &plan : NULL, &t, d)
+                : hand_out(out, &t.text, d);
 }
 
 facc_status facc_program_explain(char **out, facc_ctx *ctx, facc_program *p,
@@ -261,7 +285,6 @@ facc_status facc_program_explain(char **out, facc_ctx *ctx, facc_program *p,
                                  facc_error *err)
 {
     struct diag d;
-    struct strbuf b;
     diag_init(&d);
     if (!out)
         return error_null(err, "out");
@@ -269,10 +292,8 @@ facc_status facc_program_explain(char **out, facc_ctx *ctx, facc_program *p,
     struct arena *arena = arena_new(&alloc_libc);
     if (!arena)
         diag_nomem(&d, "explain");
-    else if (both_given(ctx, p, &d)) {
-        strbuf_init(&b, arena);
-        (void)explain(out, ctx, p, variant, json != 0, &b, &d);
-    }
+    else if (both_given(ctx, p, &d))
+        (void)explain(out, ctx, p, variant, json != 0, arena, &d);
     arena_free(arena);
     return *out ? FACC_OK : error_report(err, &d, NULL, NULL);
 }

@@ -96,7 +96,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
                        &plan->config, d) ||
         !captures_fit(p, d))
         return false;
-    schedule_facts(p->compiled->graph, NULL, &plan->config, &plan->facts);
+    schedule_facts(p, &plan->config, &plan->facts);
     return true;
 }
 

@@ -121,6 +121,14 @@ static bool signature_of(struct signature *out, const struct program *p)
 
 /* ---- loading ------------------------------------------------------------ */
 
+/* While nobody else has the graph, whose nodes may move later. */
+static void summary_bytes(facc_program *p)
+{
+    const struct program *c = p->compiled;
+    p->q_summary_bytes = verdict_summary_bytes(c->graph, &c->verdict, SIDE_Q);
+    p->kv_summary_bytes = verdict_summary_bytes(c->graph, &c->verdict, SIDE_KV);
+}
+
 static facc_program *program_new(facc_ctx *ctx, const char *name,
                                  const char *text, size_t size, struct diag *d)
 {
@@ -135,8 +143,10 @@ static facc_program *program_new(facc_ctx *ctx, const char *name,
     p->ctx = ctx;
     pthread_mutex_init(&p->lock, NULL);
     p->compiled = compile_program(&alloc_libc, name, text, size, NULL, d);
-    if (p->compiled && signature_of(&p->signature, p->compiled))
+    if (p->compiled && signature_of(&p->signature, p->compiled)) {
+        summary_bytes(p);
         return p;
+    }
     if (p->compiled)
         diag_nomem(d, stage_name);
     facc_program_free(p);

@@ -26,6 +26,8 @@ struct facc_program {
     facc_ctx *ctx;
     struct program *compiled; /* graph->…, plan: immutable for readers */
     struct signature signature;
+    int q_summary_bytes; /* of the verdict program: see schedule_facts */
+    int kv_summary_bytes;
     char *text;            /* the user's text, NUL-terminated */
     pthread_mutex_t lock;  /* compile_unit and compile_explain add nodes */
     struct planned *plans; /* module.c: code that was got, in no order */

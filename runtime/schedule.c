@@ -26,12 +26,11 @@ const char *entry_name(enum entry e)
 
 /* ---- what programs and configurations decide ---------------------------- */
 
-void schedule_facts(const struct ir_graph *g, const struct verdict_program *v,
-                    const struct unit_config *c, struct schedule_facts *out)
+void schedule_facts(const facc_program *p, const struct unit_config *c,
+                    struct schedule_facts *out)
 {
+    const struct verdict_program *v = &p->compiled->verdict;
     memset(out, 0, sizeof *out);
-    if (!v)
-        return;
     out->tier = v->tier;
     out->per_b = (v->deps & IR_DEP_B) != 0;
     out->per_h = (v->deps & IR_DEP_H) != 0;
@@ -40,7 +39,8 @@ void schedule_facts(const struct ir_graph *g, const struct verdict_program *v,
         return;
     out->scanned = v->tier == TIER_SCANNED;
     out->halved = v->halve;
-    (void)g; /* STUB */
+    out->q_bytes = p->q_summary_bytes;
+    out->kv_bytes = p->kv_summary_bytes;
 }
 
 unsigned schedule_entries(const struct schedule_facts *f,
@@ -60,8 +60,7 @@ unsigned schedule_entries(const struct schedule_facts *f,
 const char *schedule_tier(const struct schedule_facts *f,
                           const struct unit_config *c)
 {
-    (void)f; /* STUB */
-    return c->block_mask ? "given" : "none";
+    return c->block_mask ? "given" : mask_tier_name(f->tier);
 }
 
 /* ---- sizes -------------------------------------------------------------- */

@@ -8,9 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "compiler/emit/emit.h"
-#include "compiler/passes/verdict.h"
 #include "runtime/args.h"
+#include "runtime/program.h"
 #include "templates/common/kernel_args.h"
 
 /* The kernels of a module, in the order of a launch. */
@@ -34,8 +33,8 @@ struct schedule_facts {
     bool per_b, per_h;     /* the mask depends on b, on h */
     int q_bytes, kv_bytes; /* of a record of summaries; 0: there are none */
 };
-void schedule_facts(const struct ir_graph *g, const struct verdict_program *v,
-                    const struct unit_config *c, struct schedule_facts *out);
+void schedule_facts(const facc_program *p, const struct unit_config *c,
+                    struct schedule_facts *out);
 /* "none" … "opaque", and "given" for block masks. */
 const char *schedule_tier(const struct schedule_facts *f,
                           const struct unit_config *c);

@@ -191,7 +191,8 @@ static inline void fake_driver(facc_ctx *ctx)
     ctx->driver = drv;
 }
 
-/* A kernel as facc_kernel_get makes it, without compiling anything. */
+/* A kernel as facc_kernel_get makes it, without compiling anything; its facts
+ * are those of a program without a mask. */
 struct made_kernel {
     struct call call;
     struct module *module;
@@ -212,11 +213,11 @@ static inline void make_kernel(struct made_kernel *m)
     m->kernel = calloc(1, sizeof *m->kernel);
     ck_assert(m->module && m->kernel);
     pthread_mutex_init(&m->module->lock, NULL);
-    m->module->entries = schedule_entries(&plan.facts, &plan.config);
+    m->module->entries =
+        schedule_entries(&m->kernel->facts, &m->kernel->config);
     m->kernel->ctx = m->call.ctx;
     m->kernel->module = m->module;
     m->kernel->config = plan.config;
-    m->kernel->facts = plan.facts;
     m->kernel->arch = plan.arch;
     m->kernel->args_size = 1408; /* 1152 + 144 + 16, rounded up to 128 */
     ck_assert(

@@ -37,6 +37,8 @@ START_TEST(nvrtc_memory_disk)
     ck_assert_int_eq(i.spill_bytes, 0);
     ck_assert_int_gt(i.shared_bytes, 0);
     ck_assert_int_gt(i.cubin_bytes, 500);
+    ck_assert_str_eq(i.tier, "analytic");
+    ck_assert_int_eq(i.scheduled, 0);
     ck_assert_int_eq(strncmp(i.compiler, "NVRTC ", 6), 0);
     facc_program_free(p); /* kernels live on */
     ck_assert_int_eq(facc_kernel_get_info(a, &i), FACC_OK);
@@ -98,6 +100,35 @@ START_TEST(what_is_in_the_key)
     write_file(dir, "forward.cu", small_template);
     once(&o, causal);
     ck_counts(&c, 5, 1, 1);
+}
+END_TEST
+
+START_TEST(block_masks_are_other_kernels)
+{
+    struct counts c;
+    facc_options o = options(&c);
+    facc_error err = FACC_ERROR_INIT;
+    facc_kernel_info i = FACC_KERNEL_INFO_INIT;
+    facc_variant v = FACC_VARIANT_INIT;
+    facc_kernel *k;
+    if (no_nvrtc("block_masks_are_other_kernels"))
+        return;
+    facc_ctx *ctx = open_ctx(&o);
+    facc_program *p = program(ctx, causal);
+    facc_kernel_free(got(ctx, p, 80));
+    v.dtype = FACC_BF16;
+    v.head_dim = 64;
+    v.arch = 80;
+    v.block_mask = 1;
+    ck_assert_msg(facc_kernel_get(&k, ctx, p, &v, &err) == FACC_OK, "%s",
+                  err.message);
+    ck_counts(&c, 2, 0, 0);
+    ck_assert_int_eq(facc_kernel_get_info(k, &i), FACC_OK);
+    ck_assert_str_eq(i.tier, "given");
+    ck_assert_int_eq(i.scheduled, 1);
+    facc_kernel_free(k);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
 }
 END_TEST
 
@@ -382,6 +413,14 @@ START_TEST(explains)
     ck_assert_ptr_nonnull(strstr(text, "\"keys\":"));
     ck_assert_ptr_nonnull(strstr(text, "\"has_mask\":\ttrue"));
     ck_assert_ptr_nonnull(strstr(text, "\"shared_bytes\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"tier\":\t\"analytic\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"tier_cause\":\t\"\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\tfalse"));
+    facc_string_free(text);
+    v.block_mask = 1;
+    ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 1, &err), FACC_OK);
+    ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\ttrue"));
+    ck_assert_ptr_nonnull(strstr(text, "of the block lists given"));
     facc_string_free(text);
     v.head_dim = 12;
     ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 0, &err),
@@ -423,6 +462,7 @@ int main(void)
 {
     const TTest *const tests[] = {nvrtc_memory_disk,
                                   what_is_in_the_key,
+                                  block_masks_are_other_kernels,
                                   threads_compile_once,
                                   processes_compile_once,
                                   forked_child_compiles,
