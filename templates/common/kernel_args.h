@@ -73,7 +73,7 @@ enum { FACC_PREPARE_THREADS = 128, FACC_ORDER_THREADS = 1024 };
 struct facc_schedule {
     struct facc_schedule_row *rows; /* [max_rows] */
     int *order;                     /* [max_rows] row ids, then -1 */
-    unsigned char *entries;         /* [max_rows][max_entries], ascending */
+    unsigned char *entries;         /* [max_rows][max_entries], as visited */
     unsigned char *q_summary[FACC_LEVELS]; /* records of Variant::QSummary */
     unsigned char *kv_summary[FACC_LEVELS];
     struct facc_schedule_bits *scan; /* [max_rows][windows][groups] or 0 */

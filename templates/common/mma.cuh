@@ -61,6 +61,11 @@ __device__ __forceinline__ void cp_async_16_or_zero(unsigned dst, const void *sr
                  : "memory");
 }
 
+__device__ __forceinline__ void prefetch(const void *p)
+{
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+}
+
 __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

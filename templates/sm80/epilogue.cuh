@@ -1,5 +1,5 @@
 // Normalises the output and writes O and LSE. Rows that attend to nothing, and rows between the
-// used query length and Sq, give 0 and -inf.
+// used query length and the sequence's own, give 0 and -inf.
 #pragma once
 
 #include "sm80/shape.cuh"
@@ -27,8 +27,9 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
 #pragma unroll
             for (int e = 2 * half; e < 2 * half + 2; ++e)
                 o[m][n][e] = attends ? o[m][n][e] * inverse : 0.0f;
-        if (args.lse && lane % 4 == 0 && q < args.Sq)
-            args.lse[w.b * args.lse_stride[0] + w.h * args.lse_stride[1] + q * args.lse_stride[2]] =
+        if (args.lse && lane % 4 == 0 && q < w.q_rows)
+            args.lse[w.b * args.lse_stride[0] + w.h * args.lse_stride[1] +
+                     (w.q_start + q) * args.lse_stride[2]] =
                 attends ? (base + log2f(sum)) * kLn2 : minus_infinity();
     }
 }
@@ -38,11 +39,12 @@ __device__ __forceinline__ void store_f32(const KernelArgs &args, const Work &w,
 {
     const int lane = threadIdx.x % 32;
     const int q_first = w.q0 + threadIdx.x / 32 * kRowsPerWarp + lane / 4;
-    float *head = static_cast<float *>(args.o) + w.b * args.o_stride[0] + w.h * args.o_stride[1];
+    float *head = static_cast<float *>(args.o) + w.b * args.o_stride[0] + w.h * args.o_stride[1] +
+                  w.q_start * args.o_stride[2];
 #pragma unroll
     for (int i = 0; i < 2 * kBlocksM; ++i) {
         const int q = q_first + 8 * i;
-        if (q >= args.Sq)
+        if (q >= w.q_rows)
             continue;
         float *row = head + q * args.o_stride[2];
 #pragma unroll
@@ -70,9 +72,10 @@ __device__ __forceinline__ void store_16bit(const KernelArgs &args, const Work &
                 pack_pair<kOutElement>(o[i / 2][n][2 * (i % 2)], o[i / 2][n][2 * (i % 2) + 1]));
     __syncwarp();
     char *head =
-        static_cast<char *>(args.o) + 2 * (w.b * args.o_stride[0] + w.h * args.o_stride[1]);
+        static_cast<char *>(args.o) +
+        2 * (w.b * args.o_stride[0] + w.h * args.o_stride[1] + w.q_start * args.o_stride[2]);
     const long long stride = 2 * args.o_stride[2];
-    const int rows = min(kRowsPerWarp, args.Sq - w.q0 - warp_row);
+    const int rows = min(kRowsPerWarp, w.q_rows - w.q0 - warp_row);
     const long long bits = reinterpret_cast<long long>(head) | stride;
     if ((bits & 15) == 0) {
 #pragma unroll 4

@@ -3,6 +3,7 @@
 // exchange between warps.
 #include "sm80/epilogue.cuh"
 #include "sm80/mainloop.cuh"
+#include "common/schedule.cuh"
 
 extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     facc_forward(const __grid_constant__ KernelArgs args)
@@ -12,9 +13,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     __shared__ Work w;
     const unsigned shared = shared_address(shared_bytes);
 
-    if (threadIdx.x == 0)
-        find_work(args, w);
+    find_work(args, w);
     __syncthreads();
+    if (w.q0 < 0)
+        return;
     RowState state;
     Output o;
 #pragma unroll

@@ -103,20 +103,20 @@ struct Loop {
         if constexpr (kMaskAtOnce) {
             if constexpr (!kMaskBetween)
                 apply_tile<true, true>(args, w, rows, stage, buffer, kv0, s, tops);
-        } else if constexpr (!Variant::kHasMask || !Variant::kMaskNeedsScore) {
+        } else if constexpr (!kMasks || !Variant::kMaskNeedsScore) {
             if constexpr (!kScoreBetween)
                 apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
         } else if (work != kTileMasked) {
             apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
         }
         if (work == kTileMasked) {
-            if constexpr (Variant::kHasMask && !kMaskAtOnce)
+            if constexpr (kMasks && !kMaskAtOnce)
                 apply_tile<Variant::kMaskNeedsScore, true>(args, w, rows, stage, buffer, kv0, s,
                                                            tops);
             if (kv0 + kTileN > w.kv_len)
                 cut_tail(w.kv_len - kv0, s, tops);
         }
-        return update_references<Variant::kHasMask>(tops, multiplier, state, o);
+        return update_references<kMasks>(tops, multiplier, state, o);
     }
 
     __device__ __forceinline__ void run_in_order(unsigned shared);

@@ -1,6 +1,7 @@
 // Which query tile a CTA works on, and which KV tiles it visits.
 #pragma once
 
+#include "common/blocks.cuh"
 #include "sm80/shape.cuh"
 
 // Heads are walked in sections whose K and V fit the L2 cache; inside a section the last query
@@ -21,46 +22,112 @@ __device__ __forceinline__ const char *head_address(const void *p, const long lo
     return static_cast<const char *>(p) + 2 * (b * stride[0] + h * stride[1]);
 }
 
-__device__ __forceinline__ void find_kv_tiles(const KernelArgs &args, Work &w)
+// Query tile and (b, h) of this CTA.
+struct Item {
+    int b, h, tile; // tile -1: none
+    int n_entries;
+};
+
+__device__ __forceinline__ int in_section(int heads, int section)
 {
-    const int q_last = min(w.q0 + kTileM, w.q_len) - 1;
-    int first = 0, end = q_last < w.q0 ? 0 : w.kv_len;
-    if constexpr (Variant::kHasMask) {
-        if (end > 0) {
-            const Variant::KvRange range = Variant::kv_range(args, w.t, w.q0, q_last);
-            first = max(0, min(range.first, end));
-            end = max(first, min(range.end, end));
-        }
-    }
-    w.first_tile = first / kTileN;
-    w.end_tile = end > first ? (end + kTileN - 1) / kTileN : w.first_tile;
+    return min(kSectionHeads, heads - section * kSectionHeads);
 }
 
-// By one thread.
-__device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
+// Without a schedule: the last query tiles first.
+__device__ __forceinline__ Item plain_item(const KernelArgs &args)
 {
-    const int heads = args.B * args.H;
     const int per_section = kSectionHeads * args.q_tiles;
     const int section = blockIdx.x / per_section;
     const int rest = blockIdx.x - section * per_section;
-    const int in_section = min(kSectionHeads, heads - section * kSectionHeads);
-    const int tile = args.q_tiles - 1 - rest / in_section;
-    const int head = section * kSectionHeads + rest % in_section;
-    const int b = head / args.H, h = head % args.H, h_kv = h / args.group;
+    const int width = in_section(args.B * args.H, section);
+    const int head = section * kSectionHeads + rest % width;
+    return Item{head / args.H, head % args.H, args.q_tiles - 1 - rest / width, 0};
+}
 
+// A place in the order of a schedule, and one of the (b, h) that share its rows.
+struct Turn {
+    int place, head;
+};
+
+__device__ __forceinline__ Turn find_turn(const KernelArgs &args)
+{
+    const struct facc_schedule &s = args.schedule;
+    const int heads = (s.per_b ? 1 : args.B) * (s.per_h ? 1 : args.H);
+    const int per_section = min(kSectionHeads, heads) * s.max_rows;
+    const int section = blockIdx.x / per_section;
+    const int rest = blockIdx.x - section * per_section;
+    const int width = in_section(heads, section);
+    return Turn{rest / width, section * kSectionHeads + rest % width};
+}
+
+__device__ __forceinline__ Item scheduled_item(const KernelArgs &args, int head, int id)
+{
+    const struct facc_schedule &s = args.schedule;
+    if (id < 0)
+        return Item{0, 0, -1, 0};
+    const facc_schedule_row row = s.rows[id];
+    const int h = s.per_h ? row.h : head % args.H;
+    const int b = s.per_b ? row.b : s.per_h ? head : head / args.H;
+    return Item{b, h, row.tile, row.entries};
+}
+
+__device__ __forceinline__ void describe(const KernelArgs &args, const Item &item, Work &w)
+{
+    const int b = item.b, h = item.h, h_kv = h / args.group;
+    const Sequence sequence = sequence_of(args, b);
     w.b = b;
     w.h = h;
-    w.q0 = tile * kTileM;
-    w.q_len = args.seqused_q ? max(0, min(args.seqused_q[b], args.Sq)) : args.Sq;
-    w.kv_len = args.seqused_kv ? max(0, min(args.seqused_kv[b], args.Skv)) : args.Skv;
-    w.q = head_address(args.q, args.q_stride, b, h);
-    w.k = head_address(args.k, args.k_stride, b, h_kv);
-    w.v = head_address(args.v, args.v_stride, b, h_kv);
+    w.q0 = item.tile * kTileM;
+    w.q_rows = sequence.rows;
+    w.q_len = sequence.q_len;
+    w.kv_len = sequence.kv_len;
+    w.q_start = sequence.q_start;
+    w.q = head_address(args.q, args.q_stride, b, h) + 2 * sequence.q_start * args.q_stride[2];
+    w.k = head_address(args.k, args.k_stride, b, h_kv) + 2 * sequence.kv_start * args.k_stride[2];
+    w.v = head_address(args.v, args.v_stride, b, h_kv) + 2 * sequence.kv_start * args.v_stride[2];
     w.q_aligned = aligned_16(args.q, args.q_stride);
     w.k_aligned = aligned_16(args.k, args.k_stride);
     w.v_aligned = aligned_16(args.v, args.v_stride);
     w.t = Variant::tile(args, b, h);
-    find_kv_tiles(args, w);
+    if constexpr (kBlockMask)
+        w.classes = block_classes_of(args, b, h);
+    if constexpr (!kListed) {
+        const Reach reach = reach_of(args, w.t, w.q0, w.q_len, w.kv_len);
+        w.first_tile = reach.first;
+        w.end_tile = reach.end;
+    }
+}
+
+// By all threads; the caller's barrier makes it visible.
+__device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
+{
+    Item item;
+    if (kListed || args.schedule.rows) {
+        const Turn turn = find_turn(args);
+        const int id = args.schedule.order[turn.place];
+        if constexpr (kListed) {
+            const int room = args.schedule.max_entries * Work::kEntryWords;
+            const uint2 *entries = reinterpret_cast<const uint2 *>(args.schedule.entries) +
+                                   static_cast<long long>(id) * room;
+            const int words = id < 0 ? 0 : min(room, Work::kStaged * Work::kEntryWords);
+            for (int i = threadIdx.x; i < words; i += kThreads)
+                w.staged[i] = entries[i];
+            if (threadIdx.x == 0)
+                w.entries = entries;
+        }
+        if (threadIdx.x != 0)
+            return;
+        item = scheduled_item(args, turn.head, id);
+        w.n_entries = item.n_entries;
+    } else {
+        if (threadIdx.x != 0)
+            return;
+        item = plain_item(args);
+    }
+    if (item.tile < 0)
+        w.q0 = -1;
+    else
+        describe(args, item, w);
 }
 
 // What a warp group does with a KV tile.
@@ -69,10 +136,10 @@ enum TileWork { kTileNone = 0, kTilePlain = 1, kTileMasked = 2 };
 // Visits the KV tiles that may count for any row of the CTA, in one direction. Verdicts of 32 tiles
 // are made at once, one by each lane; all warps of the CTA come to the same list, each group of
 // warps to its own work in a tile.
-class TileWalk
+class BoundsWalk
 {
   public:
-    __device__ __forceinline__ TileWalk(const Work &w, int group)
+    __device__ __forceinline__ BoundsWalk(const Work &w, int group)
         : group_(group), window_(Variant::kReverse ? w.end_tile : w.first_tile - 32), pending_(0),
           mine_(0), partial_(0)
     {
@@ -126,3 +193,75 @@ class TileWalk
     int window_; // tile of bit 0 of the sets below
     unsigned pending_, mine_, partial_;
 };
+
+// The same from a schedule's list. Its first entries are in shared memory; later ones are asked for
+// ahead of time.
+class ListWalk
+{
+  public:
+    __device__ __forceinline__ ListWalk(const Work &, int group)
+        : group_(group), entry_(-1), left_(0), window_(0), pending_(0), mine_(0), masked_(0)
+    {
+    }
+
+    __device__ __forceinline__ int next(const KernelArgs &, const Work &w, TileWork &work)
+    {
+        work = kTileNone;
+        while (pending_ == 0) {
+            if (left_ == 0 && entry_ + 1 >= w.n_entries)
+                return -1;
+            take_window(w);
+        }
+        const int bit = Variant::kReverse ? 31 - __clz(pending_) : __ffs(pending_) - 1;
+        pending_ &= ~(1u << bit);
+        if ((mine_ >> bit) & 1)
+            work = (masked_ >> bit) & 1 ? kTileMasked : kTilePlain;
+        return 32 * window_ + bit;
+    }
+
+  private:
+    // The next window, of the same entry or the next one.
+    __device__ __forceinline__ void take_window(const Work &w)
+    {
+        constexpr int kAheadOf = 8; // entries
+        const bool same = left_ > 0;
+        entry_ += same ? 0 : 1;
+        uint2 head, bits[kGroups];
+        if (entry_ < Work::kStaged)
+            read(w.staged, head, bits);
+        else
+            read(w.entries, head, bits);
+        if (!same && entry_ + kAheadOf >= Work::kStaged && entry_ + kAheadOf < w.n_entries)
+            prefetch(w.entries + (entry_ + kAheadOf) * Work::kEntryWords);
+        left_ = (same ? left_ : static_cast<int>(head.y)) - 1;
+        window_ =
+            static_cast<int>(Variant::kReverse ? head.x + left_ : head.x + head.y - 1 - left_);
+        pending_ = bits[0].x | bits[kGroups - 1].x;
+        mine_ = group_ == 0 ? bits[0].x : bits[kGroups - 1].x;
+        masked_ = group_ == 0 ? bits[0].y : bits[kGroups - 1].y;
+    }
+
+    __device__ __forceinline__ void read(const uint2 *entries, uint2 &head,
+                                         uint2 (&bits)[kGroups]) const
+    {
+        const uint2 *at = entries + entry_ * Work::kEntryWords;
+        head = at[0];
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g)
+            bits[g] = at[1 + g];
+    }
+
+    int group_;
+    int entry_;  // the list's, being visited
+    int left_;   // windows of it that come after this one
+    int window_; // tiles 32 * window_ and on: bits of the sets below
+    unsigned pending_, mine_, masked_;
+};
+
+template <bool kFromList> struct WalkOf {
+    using Type = BoundsWalk;
+};
+template <> struct WalkOf<true> {
+    using Type = ListWalk;
+};
+using TileWalk = WalkOf<kListed>::Type;

@@ -47,12 +47,38 @@ __device__ __forceinline__ void fill_stage(const KernelArgs &args, const Work &w
     }
 }
 
+// The blocks of a block mask that a thread's cells lie in.
+struct CellBlocks {
+    const unsigned char *row[2 * kBlocksM]; // classes
+    int shared; // class of all cells, where they lie in one block; else 0
+
+    __device__ __forceinline__ void find(const KernelArgs &args, const Work &w, int q_first,
+                                         int kv_first)
+    {
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i)
+            row[i] = class_row(args, w.classes, q_first + 8 * i);
+        const int col = block_col(args, kv_first);
+        const bool one =
+            row[0] == row[2 * kBlocksM - 1] && col == block_col(args, kv_first + kTileN - 7);
+        shared = one ? row[0][col] : 0;
+    }
+
+    // Of the cell in row i and column kv; `counts` by the mask.
+    __device__ __forceinline__ bool decide(const KernelArgs &args, int i, int kv, bool counts) const
+    {
+        const int c = shared ? shared : row[i][block_col(args, kv)];
+        return c == kVerdictPartial ? counts : c == kVerdictFull;
+    }
+};
+
 // Where a thread's cells lie.
 struct Cells {
     int row_in_tile, q_first;
     int kv0, kv_first;
     int buffer; // of the stage
     Variant::Base base[kBlocksM][2];
+    CellBlocks blocks;
 
     __device__ __forceinline__ Cells(const KernelArgs &args, const Work &w, const Rows &rows,
                                      int buffer, int kv0)
@@ -66,6 +92,8 @@ struct Cells {
         for (int i = 0; i < 2 * kBlocksM; ++i)
             base[i / 2][i % 2] =
                 Variant::base(args, w.t, rows[i / 2][i % 2], q_first + 8 * i, kv_first);
+        if constexpr (kBlockMask)
+            blocks.find(args, w, q_first, kv_first);
     }
 };
 
@@ -100,11 +128,13 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
                                    at.kv_first, c);
             else if constexpr (kScore && !kRawScores)
                 x = raw * args.scale_log2;
-            if constexpr (kMask)
-                x = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
-                                  at.kv_first, c)
-                        ? x
-                        : minus_infinity();
+            bool counts = true;
+            if constexpr (kMask && Variant::kHasMask)
+                counts = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw,
+                                       q, at.kv_first, c);
+            if constexpr (kMask && kBlockMask)
+                counts = at.blocks.decide(args, i, at.kv_first + c, counts);
+            x = counts ? x : minus_infinity();
         }
     }
     tops.take(s, n);

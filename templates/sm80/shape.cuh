@@ -13,6 +13,7 @@
 
 #include "common/args.cuh"
 #include "common/mma.cuh"
+#include "common/sequences.cuh"
 #include "facc_config.cuh"
 #include "facc_variant.cuh"
 
@@ -61,8 +62,11 @@ static_assert(kElement == kElementF16 || kElement == kElementBf16,
 
 // True: the softmax takes the accumulators as they are and folds the scale into its exponent.
 constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
+// True: cells inside the lengths may not count.
+constexpr bool kMasks = Variant::kHasMask || kBlockMask;
 // True: every tile is masked cell by cell, so no branch asks whether.
-constexpr bool kMaskAtOnce = Variant::kHasMask && Variant::kAlwaysPartial;
+constexpr bool kMaskAtOnce =
+    Variant::kHasMask && Variant::kAlwaysPartial && !Variant::kScanned && !kBlockMask;
 // With one group of warps and Q in registers, score and such a mask are applied between the MMAs of
 // Q K^T, which then finish some columns before they start the next; two groups hide it behind each
 // other's MMAs.
@@ -93,12 +97,20 @@ struct RowState {
 // One query tile of one head. In shared memory, and read from there each time: registers are
 // scarce.
 struct Work {
+    static constexpr int kStaged = kListed ? 32 : 1; // entries,
+    static constexpr int kEntryWords = 1 + kGroups;  // of 8 bytes
     int b, h;
-    int q0;                               // first row
+    int q0;                               // first row; -1: nothing to do
+    int q_rows;                           // rows >= q_rows are not of this sequence
     int q_len;                            // rows >= q_len are not attended
     int kv_len;                           // columns >= kv_len do not exist
-    int first_tile, end_tile;             // KV tiles in reach of the mask's plain bounds
+    int first_tile, end_tile;             // KV tiles in reach of the mask's plain bounds, or
+    int n_entries;                        // the list that says which:
+    const uint2 *entries;                 // of a schedule,
+    uint2 staged[kStaged * kEntryWords];  // and the first of them
+    const unsigned char *classes;         // block mask: of (b, h)
     const char *q, *k, *v;                // first element of (b, h)
+    long long q_start;                    // row of O and LSE that is the sequence's first
     bool q_aligned, k_aligned, v_aligned; // rows may be read 16 bytes at a time
     Variant::Tile t;
 };

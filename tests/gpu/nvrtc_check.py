@@ -16,7 +16,9 @@ import tempfile
 from tune_unit import ROOT, compile_unit, read, report
 
 ARCHS = (80, 86, 89, 90, 100, 120)
-VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1}
+VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
+            "document_planned": 1, "document_halved": 1, "dilated": 0, "keep_scanned": 1,
+            "plain+blocks": 0, "causal+blocks": 0, "keep_scanned+blocks": 1}  # with block lists
 DTYPE = {"f32": 1, "f16": 2, "bf16": 3}
 # Bytes that may spill, with the reason.
 ALLOWED = {
@@ -65,13 +67,14 @@ def configure(select, dtype, out, d, dv, arch, variant):
     c = (ctypes.c_int * 6)()
     if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, c):
         raise SystemExit(f"no tile for {d}/{dv} on sm_{arch}")
-    return dict(D=d, Dv=dv, m=c[0], n=c[1], warps=c[2], stages=c[3], qreg=bool(c[4]), shared=c[5],
+    return dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2], stages=c[3], qreg=bool(c[4]), shared=c[5],
                 dtype=dtype, out=out, arch=arch, variant=variant, tensors=VARIANTS[variant])
 
 
 def check(c):
-    name = "templates/stub/facc_variant.cuh" if c["variant"] == "plain" else \
-        f"tests/gpu/variants/{c['variant']}.cuh"
+    variant = c["variant"].removesuffix("+blocks")
+    name = "templates/stub/facc_variant.cuh" if variant == "plain" else \
+        f"tests/gpu/variants/{variant}.cuh"
     cubin, log = compile_unit(c, read(name), c["arch"])
     registers, spill, stack, warnings = report(log)
     label = (f"sm_{c['arch']} D {c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {c['variant']} "

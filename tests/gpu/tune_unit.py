@@ -29,6 +29,7 @@ constexpr int kWarps = {c["warps"]}, kStages = {c["stages"]};
 constexpr bool kQInRegisters = {"true" if c["qreg"] else "false"};
 constexpr int kSharedBytes = {shared_bytes(c)};
 constexpr bool kCheckBounds = false;
+constexpr bool kBlockMask = {"true" if c.get("block_mask") else "false"};
 constexpr int kNumTensors = {c.get("tensors", 0)}, kNumParams = {c.get("params", 0)};
 """
 
@@ -90,12 +91,14 @@ def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu")
     return cubin, log.value.decode()
 
 
-def report(log):
-    """(registers, spill bytes, stack bytes, warnings)"""
+def report(log, kernel="facc_forward"):
+    """(registers, spill bytes, stack bytes, warnings); what is about `kernel`, warnings about all."""
+    warnings = re.findall(r"C75\d\d|warning[^\n]*", log)
+    log = next((part for part in log.split("Compiling entry function '")
+                if part.startswith(kernel + "'")), "")
     registers = re.search(r"Used (\d+) registers", log)
     spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     stack = re.search(r"(\d+) bytes stack frame", log)
-    warnings = re.findall(r"C75\d\d|warning[^\n]*", log)
     return (int(registers[1]) if registers else -1,
             int(spill[1]) + int(spill[2]) if spill else -1,
             int(stack[1]) if stack else -1, warnings)

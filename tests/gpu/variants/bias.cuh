@@ -92,4 +92,20 @@ struct Variant {
         bool may = true, must = true;
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
+
+    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
+    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
+    struct QSummary {};
+    struct KvSummary {};
+    static FACC_FN QSummary q_nothing() { return QSummary{}; }
+    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
+    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
+    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
+    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
+    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    {
+        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+    }
 };

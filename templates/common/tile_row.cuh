@@ -1,0 +1,72 @@
+// A row of the schedule, and verdicts of rectangles of its cells.
+#pragma once
+#include "common/blocks.cuh"
+#include "common/summaries.cuh"
+
+// A query tile of a (b, h), or of all that share it.
+struct TileRow {
+    int b, h, tile; // tile -1: a gap, nothing else is set
+    int q_len, kv_len;
+    Reach reach;
+    Variant::Tile t;
+
+    FACC_FN TileRow(const KernelArgs &args, int id)
+    {
+        h = id / args.schedule.row_ids;
+        const Place place =
+            place_of(args, args.cu_seqlens_q, args.Sq, kTileM, id % args.schedule.row_ids);
+        const Sequence sequence = sequence_of(args, place.b);
+        b = place.b;
+        tile = sequence.rows > 0 && place.item <= (sequence.rows - 1) / kTileM ? place.item : -1;
+        if (tile < 0)
+            return;
+        q_len = sequence.q_len;
+        kv_len = sequence.kv_len;
+        t = Variant::tile(args, b, h);
+        reach = reach_of(args, t, tile * kTileM, q_len, kv_len);
+    }
+
+    FACC_FN int q_first(int group) const { return tile * kTileM + group * kRowsPerGroup; }
+    FACC_FN int q_last(int group) const { return min(q_first(group) + kRowsPerGroup, q_len) - 1; }
+    FACC_FN bool has_rows(int group) const { return q_first(group) < q_len; }
+    // Inclusive, of `width` columns from kv on.
+    FACC_FN int kv_last(int kv, int width) const { return min(kv + width, kv_len) - 1; }
+    FACC_FN int first_window() const { return reach.first / 32; }
+    FACC_FN int windows() const
+    {
+        return reach.end > reach.first ? (reach.end + 31) / 32 - first_window() : 0;
+    }
+};
+
+// The record about positions at .. at + width(level) - 1; nothing where positions has none.
+template <class Side>
+FACC_FN typename Side::Summary summary_at(const KernelArgs &args, const TileRow &row, int level,
+                                          int at)
+{
+    if constexpr (Side::kHas)
+        return records_of<Side>(args, level, row.b, row.h)[at / Side::width(level)];
+    else
+        return Side::nothing();
+}
+
+// What the program's mask says of a rectangle, inclusive.
+FACC_FN int mask_verdict(const KernelArgs &args, const TileRow &row, int q_first, int q_last,
+                         const Variant::QSummary &qs, int kv_first, int kv_last,
+                         const Variant::KvSummary &ks)
+{
+    if constexpr (!Variant::kHasMask)
+        return kVerdictFull;
+    else if constexpr (Variant::kPlanned)
+        return Variant::tile_verdict(args, row.t, q_first, q_last, qs, kv_first, kv_last, ks);
+    else
+        return Variant::verdict(args, row.t, q_first, q_last, kv_first, kv_last);
+}
+
+// Of a group's rows and the columns of one record of a level.
+FACC_FN int group_verdict(const KernelArgs &args, const TileRow &row, int group, int level, int kv)
+{
+    return mask_verdict(args, row, row.q_first(group), row.q_last(group),
+                        summary_at<QSide>(args, row, FACC_LEVEL_TILE, row.q_first(group)), kv,
+                        row.kv_last(kv, KvSide::width(level)),
+                        summary_at<KvSide>(args, row, level, kv));
+}
