@@ -81,7 +81,7 @@ step "build dev" build dev
 [ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
 
 step "suites under sanitizers" suites build/dev
-step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer'
+step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict'
 step "public header" sh tests/api/header.sh
 step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
@@ -90,6 +90,7 @@ step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
+    step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
 fi
 step "GPU" gpu tests/gpu/run_all.py

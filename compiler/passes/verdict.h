@@ -101,7 +101,7 @@ int verdict_summary_bytes(const struct ir_graph *g,
 
 /* --- verdict_eval.c: the interpreter ------------------------------------- */
 
-enum { VERDICT_GRANULE = 16 }; /* rows and columns of what halving ends in */
+enum { VERDICT_GRANULE = 8 }; /* rows and columns of what halving ends in */
 
 /* What the interpreter needs of a program: immutable, shared by threads while
  * the graph grows. In the graph's arena; keeps p. NULL: memory, diag filled. */

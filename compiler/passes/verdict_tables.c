@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = VERDICT_GRANULE, CHUNK = 512 };
+enum { BLOCK = 16, CHUNK = 512 };
 
 /* Numbers are kept as ordered 64-bit keys. lo > hi: the position does not
  * count. */

@@ -15,7 +15,18 @@ struct cells {
     int32_t *sum;   /* [rows + 1][stride] cells that count above and left */
 };
 
-/* False with *d filled: a bad read that matters. */
+/* Where the mask reads the score: some number for every cell. */
+static inline void cells_scores(float *scores, int q, int cols)
+{
+    for (int i = 0; i < cols; i++)
+        scores[i] =
+            (float)(((unsigned)q * 7919u + (unsigned)i * 104729u) % 2048u) /
+                128.0f -
+            8.0f;
+}
+
+/* False with *d filled: a bad read that matters. A mask that reads the score
+ * needs EVAL_F32. */
 static inline bool cells_make(struct cells *c, const struct eval_plan *plan,
                               enum eval_precision prec,
                               const struct eval_env *env, int b, int h,
@@ -25,19 +36,23 @@ static inline bool cells_make(struct cells *c, const struct eval_plan *plan,
     int cols = (int)(env->len_kv ? env->len_kv[b] : env->Skv);
     struct eval_state *s = eval_state_new(plan, prec, cols > 0 ? cols : 1, env);
     uint8_t *keep = malloc((size_t)cols + 1);
+    float *scores = malloc(((size_t)cols + 1) * sizeof *scores);
+    bool scored = eval_plan_mask_reads_score(plan);
     *c = (struct cells){.rows = rows, .cols = cols, .stride = cols + 1};
     c->sum = calloc((size_t)(rows + 1) * (size_t)c->stride, sizeof *c->sum);
-    bool ok = s && keep && c->sum && eval_tile(s, b, h, 0, cols, d);
+    bool ok = s && keep && scores && c->sum && eval_tile(s, b, h, 0, cols, d);
     for (int q = 0; q < rows && ok; q++) {
         const int32_t *above = c->sum + (size_t)q * (size_t)c->stride;
         int32_t *row = c->sum + (size_t)(q + 1) * (size_t)c->stride, left = 0;
-        ok = eval_row(s, q, NULL, keep, d);
+        cells_scores(scores, q, scored ? cols : 0);
+        ok = eval_row(s, q, scored ? scores : NULL, keep, d);
         for (int i = 0; i < cols && ok; i++) {
             left += keep[i];
             row[i + 1] = above[i + 1] + left;
         }
     }
     free(keep);
+    free(scores);
     eval_state_free(s);
     return ok;
 }

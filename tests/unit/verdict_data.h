@@ -1,0 +1,240 @@
+/* Data for tests of verdicts: what the tensors of tests/conformance/masks.lua
+ * hold, by their names, and random data for generated programs. Built on the
+ * given seed, so that every run of a test sees the same. */
+#ifndef FACC_TEST_VERDICT_DATA_H
+#define FACC_TEST_VERDICT_DATA_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/ir/eval.h"
+
+enum { DATA_TOKENS = 2048, DATA_TENSORS = 64, DATA_PARAMS = 8 };
+
+static inline uint64_t data_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/* From 0 to n - 1, of anything that tells it apart. */
+static inline int64_t data_pick(uint64_t seed, uint64_t what, int64_t n)
+{
+    return (int64_t)(data_mix(seed * 0x10001 + what) >> 33) % n;
+}
+
+/* Documents of one sequence: runs of 16 tokens or more. */
+struct documents {
+    int32_t id[DATA_TOKENS];
+    int32_t first[DATA_TOKENS + 1]; /* by document; 0 beyond the last */
+};
+
+static inline void documents_make(struct documents *d, uint64_t seed,
+                                  int64_t most)
+{
+    int32_t doc = -1;
+    int64_t left = 0;
+    memset(d, 0, sizeof *d);
+    for (int i = 0; i < DATA_TOKENS; i++) {
+        if (left-- == 0) {
+            left = 15 + data_pick(seed, (uint64_t)i, most);
+            d->first[++doc] = i;
+        }
+        d->id[i] = doc;
+    }
+}
+
+struct data {
+    struct eval_env env;
+    struct eval_tensor tensor[DATA_TENSORS];
+    union eval_value param[DATA_PARAMS];
+    int32_t len_q[4], len_kv[4];
+    void *block[DATA_TENSORS];
+    int n;
+    uint64_t seed;
+    struct documents docs, docs_b[4];
+    int32_t page[4][DATA_TOKENS / 16]; /* -1: invalid */
+};
+
+static inline int64_t data_extent(const struct eval_env *e, struct ir_dim d)
+{
+    switch (d.kind) {
+    case IR_DIM_B:
+        return e->B;
+    case IR_DIM_H:
+        return e->H;
+    case IR_DIM_HKV:
+        return e->Hkv;
+    case IR_DIM_Q:
+        return e->Sq;
+    case IR_DIM_KV:
+        return e->Skv;
+    case IR_DIM_FIXED:
+        break;
+    }
+    return d.extent;
+}
+
+/* A shuffled page table, every fifth page invalid. */
+static inline void data_pages(struct data *d)
+{
+    enum { PAGES = DATA_TOKENS / 16 };
+    for (int b = 0; b < 4; b++) {
+        for (int i = 0; i < PAGES; i++)
+            d->page[b][i] = i;
+        for (int i = PAGES - 1; i > 0; i--) {
+            int64_t j = data_pick(d->seed + (uint64_t)b, (uint64_t)i, i + 1);
+            int32_t x = d->page[b][i];
+            d->page[b][i] = d->page[b][j];
+            d->page[b][j] = x;
+        }
+        for (int i = 0; i < PAGES; i++)
+            if (d->page[b][i] % 5 == 0)
+                d->page[b][i] = -1;
+    }
+}
+
+/* Scales of a picture: 1, 4, 9, … tokens. */
+static inline double data_level(int64_t i)
+{
+    int64_t level = 0, end = 1;
+    while (i >= end) {
+        level++;
+        end += (level + 1) * (level + 1);
+    }
+    return (double)level;
+}
+
+/* Element at[] of a tensor of masks.lua. */
+static inline double data_value(const struct data *d, const char *name,
+                                const int64_t *at)
+{
+    int64_t i = at[0];
+    uint64_t any = (uint64_t)((at[0] * 8191 + at[1]) * 8191 + at[2]) * 64 +
+                   (uint64_t)at[3];
+#define IS(x) (strcmp(name, x) == 0)
+#define RANDOM(n) data_pick(d->seed, any + (uint64_t)name[0] * 1000003u, n)
+    if (IS("id"))
+        return d->docs.id[i];
+    if (IS("off"))
+        return d->docs.first[i];
+    if (IS("idb"))
+        return d->docs_b[i].id[at[1]];
+    if (IS("offb"))
+        return d->docs_b[i].first[at[1]];
+    if (IS("unsorted"))
+        return (double)RANDOM(3);
+    if (IS("segment"))
+        return i / 300 % 2 == 0;
+    if (IS("half"))
+        return i < DATA_TOKENS / 2;
+    if (IS("prefix"))
+        return (double)(300 + 500 * i);
+    if (IS("start"))
+        return (double)(512 * i);
+    if (IS("length"))
+        return (double)(700 + 300 * i);
+    if (IS("shift") || IS("batch_number"))
+        return (double)i + (IS("shift") ? 0.5 : 0);
+    if (IS("page"))
+        return d->page[i][at[1]];
+    if (IS("global"))
+        return i < 2 || i == 700;
+    if (IS("limit"))
+        return (double)(i / 2 + RANDOM(64));
+    if (IS("level"))
+        return data_level(i);
+    if (IS("block_map"))
+        return RANDOM(3) == 0;
+    if (IS("block_size"))
+        return RANDOM(4) == 0 ? (double)RANDOM(64) : 64;
+    if (IS("row_flag"))
+        return i % 500 < 300;
+    if (IS("col_flag"))
+        return (at[1] + 77 * i) % 400 < 250;
+    if (IS("dense"))
+        return at[2] / 100 != at[3] / 130;
+    if (IS("head_sign"))
+        return i % 2 == 0 ? -1 : 1;
+    if (IS("token_window"))
+        return (double)(20 + RANDOM(200));
+    if (IS("first_of") || IS("end_of"))
+        return d->docs.first[2 * i + (IS("end_of") ? 1 : 0)];
+    if (IS("prefix_of"))
+        return i / 2 < 3 ? (double)(i / 2) : 3;
+    if (IS("route"))
+        return (double)RANDOM(12);
+    if (IS("cluster"))
+        return (double)(i / 128 * 3 + RANDOM(3));
+    if (IS("rel") || IS("weight"))
+        return (double)RANDOM(4096) / 1024 - (double)(i / 256 % 3);
+    ck_abort_msg("no data for tensor '%s'", name);
+    return 0;
+#undef IS
+#undef RANDOM
+}
+
+/* Makes every tensor that the graph declares; value gives element at[]. */
+static inline void data_fill(struct data *d, const struct ir_graph *g,
+                             double (*value)(const struct data *d,
+                                             const struct ir_tensor *t,
+                                             const int64_t *at))
+{
+    ck_assert_int_le(g->n_tensors, DATA_TENSORS);
+    d->n = g->n_tensors;
+    for (int t = 0; t < g->n_tensors; t++) {
+        const struct ir_tensor *decl = &g->tensors[t];
+        struct eval_tensor *x = &d->tensor[t];
+        size_t size = dtype_size(decl->dtype);
+        int64_t n = 1;
+        for (int k = decl->rank; k-- > 0;) {
+            x->shape[k] = data_extent(&d->env, decl->dim[k]);
+            x->stride[k] = n;
+            n *= x->shape[k];
+        }
+        char *p = malloc((size_t)n * size + 1);
+        ck_assert_ptr_nonnull(p);
+        x->data = d->block[t] = p;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at[IR_MAX_RANK] = {0}, rest = i;
+            for (int k = decl->rank; k-- > 0; rest /= x->shape[k])
+                at[k] = rest % x->shape[k];
+            dtype_store(decl->dtype, p + (size_t)i * size, value(d, decl, at));
+        }
+    }
+    d->env.tensors = d->tensor;
+    d->env.params = d->param;
+}
+
+static inline double data_of_list(const struct data *d,
+                                  const struct ir_tensor *t, const int64_t *at)
+{
+    return data_value(d, t->name, at);
+}
+
+/* Data of masks.lua for lengths up to DATA_TOKENS. */
+static inline void data_list(struct data *d, const struct ir_graph *g,
+                             uint64_t seed)
+{
+    d->seed = seed;
+    documents_make(&d->docs, seed, 400);
+    for (int b = 0; b < 4; b++)
+        documents_make(&d->docs_b[b], seed + 1 + (uint64_t)b, 200 + 200 * b);
+    data_pages(d);
+    data_fill(d, g, data_of_list);
+    const int64_t params[3] = {32, 100, 77}; /* W, w, position */
+    for (int k = 0; k < 3; k++)
+        d->param[k].i = params[k];
+}
+
+static inline void data_free(struct data *d)
+{
+    for (int t = 0; t < d->n; t++)
+        free(d->block[t]);
+    d->n = 0;
+}
+
+#endif
