@@ -236,39 +236,35 @@ static bool scan(struct map *m, const struct rect *r, enum verdict *out)
     return true;
 }
 
-/* What the program says, where block lists leave it the word. */
-static bool mask_verdict(struct map *m, const struct rect *r, enum verdict *out)
-{
-    *out = m->verdicts
-               ? verdict_eval(m->verdicts, r->q0, r->q1 - 1, r->kv0, r->kv1 - 1)
-               : VERDICT_FULL;
-    const bool scanned = m->tier == TIER_SCANNED || m->classes;
-    if (*out != VERDICT_PARTIAL || !scanned || m->tier == TIER_OPAQUE)
-        return true;
-    return scan(m, r, out);
-}
-
-/* The union of what the blocks say that r touches. */
-static bool rect_verdict(struct map *m, const struct rect *r, uint8_t *out)
+/* The classes of the blocks that r touches: bit c for class c. */
+static unsigned classes_in(const struct map *m, const struct rect *r)
 {
     const facc_block_mask *k = &m->size.block_mask;
-    const int64_t bq = m->classes ? k->block_q : m->size.Sq;
-    const int64_t bkv = m->classes ? k->block_kv : m->size.Skv;
-    unsigned all = 0;
-    struct rect part;
-    for (part.q0 = r->q0; part.q0 < r->q1; part.q0 = part.q1) {
-        part.q1 = least(r->q1, (part.q0 / bq + 1) * bq);
-        for (part.kv0 = r->kv0; part.kv0 < r->kv1; part.kv0 = part.kv1) {
-            part.kv1 = least(r->kv1, (part.kv0 / bkv + 1) * bkv);
-            enum verdict v = class_at(m, part.q0, part.kv0);
-            if (v == VERDICT_PARTIAL && !mask_verdict(m, &part, &v))
-                return false;
-            all |= (unsigned)v;
-            if (all == VERDICT_PARTIAL)
-                break;
-        }
+    unsigned found = 0;
+    if (!m->classes)
+        return 1u << VERDICT_PARTIAL;
+    for (int64_t i = r->q0 / k->block_q; i * k->block_q < r->q1; i++)
+        for (int64_t j = r->kv0 / k->block_kv; j * k->block_kv < r->kv1; j++)
+            found |= 1u << m->classes[i * k->cols + j];
+    return found;
+}
+
+/* As scan_tile of templates/common/scan.cuh has it. */
+static bool rect_verdict(struct map *m, const struct rect *r, enum verdict *out)
+{
+    const unsigned found = classes_in(m, r);
+    enum verdict by_mask = VERDICT_FULL;
+    unsigned all = (found >> VERDICT_EMPTY & 1) * VERDICT_EMPTY |
+                   (found >> VERDICT_FULL & 1) * VERDICT_FULL;
+    if (found >> VERDICT_PARTIAL & 1) {
+        if (m->verdicts)
+            by_mask =
+                verdict_eval(m->verdicts, r->q0, r->q1 - 1, r->kv0, r->kv1 - 1);
+        if (by_mask == VERDICT_PARTIAL && m->tier == TIER_SCANNED)
+            return scan(m, r, out);
+        all |= (unsigned)by_mask;
     }
-    *out = (uint8_t)all;
+    *out = (enum verdict)all;
     return true;
 }
 
@@ -282,11 +278,11 @@ static bool all_tiles(struct map *m, int32_t tile_q, int32_t tile_kv,
             const struct rect r = {
                 i * tile_q, least((i + 1) * tile_q, m->len_q), j * tile_kv,
                 least((j + 1) * tile_kv, m->len_kv)};
-            uint8_t v = VERDICT_EMPTY;
+            enum verdict v = VERDICT_EMPTY;
             if (r.q0 < r.q1 && r.kv0 < r.kv1 && !rect_verdict(m, &r, &v))
                 return false;
             if (verdicts)
-                verdicts[i * counts->cols + j] = v;
+                verdicts[i * counts->cols + j] = (uint8_t)v;
             n[v]++;
         }
     counts->empty = n[VERDICT_EMPTY];
