@@ -5,6 +5,10 @@ plain   forward against PyTorch's FA2 and cuDNN (SDPA backends)
 mods    forward with mods against facc's own kernel without
 launch  host time of facc_kernel_launch against a bare cuLaunchKernel
 disk    a cache hit on disk: from the request to the loaded kernel
+masks           masks that need a schedule, beside FlexAttention (bench_masks.py)
+causal_generic  causal as generated and by hand in the same kernel (bench_masks.py)
+million         up to a million tokens, and FlexAttention there (bench_long.py)
+packed          64 packed sequences against the dense kernel (bench_long.py)
 
 Method: all contestants of a row in one interleaved run; each measurement is a
 burst of about 8 ms after a pause of 20 ms, which keeps the card off its power
@@ -16,6 +20,7 @@ between machines and with heat: compare the ratios.
 import argparse
 import ctypes
 import glob
+import importlib
 import json
 import math
 import os
@@ -24,10 +29,12 @@ import statistics
 import sys
 import tempfile
 import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+sys.modules.setdefault("bench_gpu", sys.modules[__name__])  # what the other files import
 
 TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every row
 PAUSE, BURST = 0.020, 0.008  # seconds
@@ -76,7 +83,8 @@ def teraflops(D, S, causal, ms):
 
 def prepared(program, q, k, v, **call):
     dtype = {"bfloat16": "bf16", "float16": "f16"}[str(q.dtype).rpartition(".")[2]]
-    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0)
+    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
+    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **variant)
     return kernel.prepare(q, k, v, **call)
 
 
@@ -307,7 +315,27 @@ def disk_hit(args, facc):
     return out
 
 
-SECTIONS = {"plain": plain, "mods": with_mods, "launch": launch_overhead, "disk": disk_hit}
+def elsewhere(module, function):
+    """A section of another file, which is loaded when it is asked for."""
+    def section(args, facc):
+        return getattr(importlib.import_module(module), function)(args, facc)
+    return section
+
+
+SECTIONS = {"plain": plain, "mods": with_mods, "launch": launch_overhead, "disk": disk_hit,
+            "masks": elsewhere("bench_masks", "masks"),
+            "causal_generic": elsewhere("bench_masks", "causal_generic"),
+            "million": elsewhere("bench_long", "million"), "packed": elsewhere("bench_long", "packed")}
+
+
+def run_section(name, args, facc):
+    """What the section gives; or the error, which ends no other section."""
+    try:
+        return SECTIONS[name](args, facc)
+    except Exception as e:
+        traceback.print_exc(limit=-4)
+        print(f"\n{name}: FAILED: {type(e).__name__}: {str(e)[:400]}", flush=True)
+        return dict(error=f"{type(e).__name__}: {e}")
 
 
 def main():
@@ -319,6 +347,8 @@ def main():
     p.add_argument("--lengths", type=numbers, default=[2048, 4096, 8192, 16384])
     p.add_argument("--dtypes", type=lambda t: t.split(","), default=["bf16", "f16"])
     p.add_argument("--rounds", type=int, default=7)
+    p.add_argument("--flex", default="all", help="masks beside FlexAttention: all, none, or names")
+    p.add_argument("--flex-seconds", type=float, default=60, help="limit of each child of 'million'")
     p.add_argument("--json", type=pathlib.Path, help="write all figures here")
     args = p.parse_args()
     try:
@@ -338,12 +368,13 @@ def main():
           f"facc {facc.version()}; B*S = {TOKENS}, H*D = {WIDTH}")
     for name in args.sections.split(","):
         start = time.time()
-        result[name] = SECTIONS[name](args, facc)
+        result[name] = run_section(name, args, facc)
         print(f"\n({name}: {time.time() - start:.0f} s)", flush=True)
         if args.json:
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    failed = [n for n in args.sections.split(",") if isinstance(result[n], dict) and "error" in result[n]]
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

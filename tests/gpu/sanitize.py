@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""compute-sanitizer over a small set of launches: memcheck and synccheck must
-be clean, racecheck may report only what racecheck_accepted.txt lists.
+"""compute-sanitizer over a small set of launches: memcheck, synccheck and
+initcheck must be clean, racecheck may report only what racecheck_accepted.txt
+lists.
 
 Needs a GPU, compute-sanitizer, NumPy and libfacc.so; without them it says SKIPPED and ends with 77. No
 PyTorch: its allocator hands out parts of large blocks, and a write outside a
 tensor would look allowed. Here every tensor is an allocation of its own.
 
-    python3 tests/gpu/sanitize.py [--tools memcheck,racecheck]
+    python3 tests/gpu/sanitize.py [--tools memcheck,racecheck] [--part scheduled]
     python3 tests/gpu/sanitize.py --child       (the launches alone)
 """
 import argparse
@@ -17,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -54,13 +56,18 @@ class Gpu:
         error = self.core.new_error()
         self.core.check(getattr(self.lib, "facc_device_" + name)(*arguments, c.byref(error)), error)
 
+    def alloc(self, nbytes):
+        pointer = c.c_void_p()
+        self.check("alloc", c.byref(pointer), c.c_void_p(self.context.handle.value), 0, c.c_size_t(nbytes))
+        return pointer.value
+
     def upload(self, host):
         if host.nbytes == 0:
             return None
-        pointer, handle = c.c_void_p(), c.c_void_p(self.context.handle.value)
-        self.check("alloc", c.byref(pointer), handle, 0, c.c_size_t(host.nbytes))
-        self.check("upload", handle, 0, pointer, c.c_void_p(host.ctypes.data), c.c_size_t(host.nbytes))
-        return pointer.value
+        pointer = self.alloc(host.nbytes)
+        self.check("upload", c.c_void_p(self.context.handle.value), 0, c.c_void_p(pointer),
+                   c.c_void_p(host.ctypes.data), c.c_size_t(host.nbytes))
+        return pointer
 
     def download(self, array):
         if array.host.nbytes:
@@ -69,9 +76,9 @@ class Gpu:
                        c.c_size_t(array.host.nbytes))
         return array.host
 
-    def free(self, arrays):
-        for a in arrays:
-            self.lib.facc_device_free(c.c_void_p(self.context.handle.value), 0, c.c_void_p(a.pointer))
+    def free(self, pointers):
+        for pointer in pointers:
+            self.lib.facc_device_free(c.c_void_p(self.context.handle.value), 0, c.c_void_p(pointer))
 
 
 def to_bits(x, dtype):
@@ -88,40 +95,59 @@ def from_bits(x, dtype):
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
-def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used):
-    """One launch, compared with the f64 oracle."""
+def on_device(gpu, made, x):
+    """x, or the arrays that it holds, as allocations of their own."""
     import numpy as np
-    rng = np.random.default_rng(1)
-    array = {"f16": "float16", "bf16": "bfloat16"}[dtype]
-    host = [to_bits(rng.standard_normal(s), dtype)
-            for s in ((B, H, Sq, D), (B, Hkv, Skv, D), (B, Hkv, Skv, Dv))]
-    made = []
-
-    def device(x, dtype_name):
-        made.append(DeviceArray(gpu, np.ascontiguousarray(x), dtype_name))
+    if isinstance(x, np.ndarray):
+        made.append(DeviceArray(gpu, np.ascontiguousarray(x), x.dtype.name))
         return made[-1]
-    q, k, v = (device(x, array) for x in host)
-    o = device(np.full((B, H, Sq, Dv), 0x7fff, np.uint16), array)
-    lse = device(np.full((B, H, Sq), np.nan, np.float32), "float32")
-    captured = {n: device(x, x.dtype.name) for n, x in tensors.items()}
-    lengths = device(np.array(used, np.int32), "int32") if used else None
-    kernel = program.kernel(dtype=dtype, head_dim=D, head_dim_v=Dv, device=0)
-    arguments = gpu.core.Arguments(program, q, k, v, o, lse, captured, params, seqused_kv=lengths)
+    if isinstance(x, SimpleNamespace):
+        return SimpleNamespace(**{n: on_device(gpu, made, y) for n, y in vars(x).items()})
+    return x
+
+
+def enqueue(gpu, program, q, k, v, o, lse, dtype, call):
+    """One launch, waited for; its workspace is memory that nothing has written."""
+    variant = {"block_mask": True} if "block_mask" in call else {}
+    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **variant)
+    arguments = gpu.core.Arguments(program, q, k, v, o, lse, **call)
     kernel.load(0)
     size, align, error = c.c_size_t(), c.c_size_t(), gpu.core.new_error()
     gpu.core.check(gpu.lib.facc_workspace_size(kernel.handle, c.byref(arguments.a), c.byref(size),
                                                c.byref(align)), error)
-    if size.value:
-        workspace = device(np.zeros(size.value, np.uint8), "uint8")
-        arguments.a.workspace, arguments.a.workspace_size = workspace.pointer, size.value
+    workspace = gpu.alloc(size.value) if size.value else None
+    arguments.a.workspace, arguments.a.workspace_size = workspace, size.value
     gpu.core.check(gpu.lib.facc_kernel_launch(kernel.handle, c.byref(arguments.a), None,
                                               c.byref(error)), error)
     gpu.check("synchronize", c.c_void_p(gpu.context.handle.value), 0)
+    if workspace:
+        gpu.free([workspace])
+
+
+def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
+    """One launch, compared with the f64 oracle. more: of packed sequences and
+    block masks, on the host."""
+    import numpy as np
+    rng = np.random.default_rng(1)
+    host = [to_bits(rng.standard_normal(s), dtype)
+            for s in ((B, H, Sq, D), (B, Hkv, Skv, D), (B, Hkv, Skv, Dv))]
+    call = dict(tensors=tensors, params=params, **more)
+    if used:
+        call["seqused_kv"] = np.array(used, np.int32)
+    made = []
+
+    def sixteen_bits(x):
+        made.append(DeviceArray(gpu, x, {"f16": "float16", "bf16": "bfloat16"}[dtype]))
+        return made[-1]
+    q, k, v = (sixteen_bits(x) for x in host)
+    o = sixteen_bits(np.full((B, H, Sq, Dv), 0x7fff, np.uint16))
+    lse = on_device(gpu, made, np.full((B, H, Sq), np.nan, np.float32))
+    there = {n: on_device(gpu, made, x) for n, x in call.items()}
+    there["tensors"] = {n: on_device(gpu, made, x) for n, x in tensors.items()}
+    enqueue(gpu, program, q, k, v, o, lse, dtype, there)
     got, got_lse = from_bits(gpu.download(o), dtype), gpu.download(lse)
-    want, want_lse = gpu.facc.oracle(
-        *(from_bits(x, dtype) for x in host), program=program, tensors=tensors, params=params,
-        seqused_kv=np.array(used, np.int32) if used else None)
-    gpu.free(made)
+    want, want_lse = gpu.facc.oracle(*(from_bits(x, dtype) for x in host), program=program, **call)
+    gpu.free([a.pointer for a in made])
     with np.errstate(invalid="ignore"):
         lse_bad = np.abs(got_lse - want_lse) > 2e-4 * np.maximum(1, np.abs(want_lse))
     if not np.abs(got - want).max(initial=0) < 0.05 or lse_bad.any() or np.isnan(got_lse).any():
@@ -129,29 +155,83 @@ def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params
     print("ran", name, flush=True)
 
 
-def child():
+def plain_launches(gpu, example):
     import numpy as np
-    gpu = Gpu()
     rng = np.random.default_rng(2)
     slopes = np.float32([2.0 ** (-8 * (h + 1) / 6) for h in range(6)])
-    ids = np.sort(rng.integers(0, 4, (2, 200)).astype(np.int32), axis=1)
     bias = rng.standard_normal((6, 257)).astype(np.float32)
-
-    def example(name):
-        return gpu.facc.find_program(program=ROOT / "examples" / f"{name}.lua")
     plain, causal = gpu.facc.find_program(), gpu.facc.find_program(mask_mod="q >= kv")
     for dtype in ("f16", "bf16"):
         for program, what in ((plain, "plain"), (causal, "causal")):
             for shape in ((1, 1, 1, 1, 1, 64, 64), (2, 6, 2, 37, 129, 64, 64), (1, 4, 4, 257, 255, 128, 128),
                           (1, 2, 1, 129, 65, 256, 256), (1, 2, 1, 70, 130, 40, 72), (1, 2, 2, 129, 0, 64, 64)):
-                launch(gpu, f"{what} {dtype} {shape}", program, *shape, dtype, {}, {}, None)
+                launch(gpu, f"{what} {dtype} {shape}", program, *shape, dtype, {}, {})
     square = (2, 6, 2, 200, 200, 64, 64)
     launch(gpu, "used lengths", causal, *square, "bf16", {}, {}, (0, 77))
-    launch(gpu, "alibi_window", example("alibi_window"), *square, "bf16", {"slopes": slopes}, {"window": 50}, None)
-    launch(gpu, "softcap", example("softcap_fast"), *square, "f16", {}, {}, None)
-    launch(gpu, "document_causal", example("document_causal"), *square, "bf16", {"ids": ids}, {}, None)
-    launch(gpu, "relative_bias", example("relative_bias"), *square, "f16", {"bias": bias}, {}, None)
-    launch(gpu, "natten", example("natten"), *square, "bf16", {}, {}, None)
+    launch(gpu, "alibi_window", example("alibi_window"), *square, "bf16", {"slopes": slopes}, {"window": 50})
+    launch(gpu, "softcap", example("softcap_fast"), *square, "f16", {}, {})
+    launch(gpu, "relative_bias", example("relative_bias"), *square, "f16", {"bias": bias}, {})
+
+
+def scheduled_launches(gpu, example):
+    """Summaries, scans, halving; one length of several windows of KV tiles."""
+    import numpy as np
+    rng = np.random.default_rng(3)
+    square, wide = (2, 6, 2, 200, 200, 64, 64), (1, 1, 1, 300, 1700, 128, 128)
+    ids = np.sort(rng.integers(0, 4, (2, 200)).astype(np.int32), axis=1)
+    documents = example("document_causal")
+    launch(gpu, "document_causal", documents, *square, "bf16", {"ids": ids}, {})
+    launch(gpu, "document_causal, used lengths", documents, *square, "bf16", {"ids": ids}, {}, (0, 77))
+    launch(gpu, "documents, two windows", example("document"), *wide, "bf16",
+           {"ids": np.sort(rng.integers(0, 9, (1, 1700)).astype(np.int32), axis=1)}, {})
+    launch(gpu, "prefix_lm", example("prefix_lm"), *square, "f16", {"prefix": np.int32([0, 90])}, {})
+    launch(gpu, "natten (halved)", example("natten"), *square, "bf16", {}, {})
+    launch(gpu, "dilated (halved)", example("dilated"), *wide, "bf16", {}, {})
+    scanned = gpu.facc.Program.from_string(
+        'local facc = require "facc"\nlocal d = facc.tensor("d", "bool", { "q", "kv" })\n'
+        "return facc.attention { mask_mod = function(b, h, q, kv) return d[q][kv] end }\n", "dense.lua")
+    for shape in (square, wide):
+        dense = rng.random((shape[3], shape[4])) < 0.01
+        dense[:, 64:192] = False
+        launch(gpu, f"dense bool (scanned) {shape}", scanned, *shape, "bf16", {"d": dense}, {})
+
+
+def sequence_launches(gpu, example):
+    """Packed sequences and block lists."""
+    import numpy as np
+    rng = np.random.default_rng(4)
+    plain, causal = gpu.facc.find_program(), gpu.facc.find_program(mask_mod="q >= kv")
+    cu = np.int32([0, 0, 1, 131, 131, 331])
+    packed = dict(cu_seqlens_q=cu, cu_seqlens_kv=cu, max_seqlen_q=200, max_seqlen_kv=200)
+    rows = (1, 2, 1, 331, 331)
+    ids = np.sort(rng.integers(0, 3, (5, 200)).astype(np.int32), axis=1)
+    for D, dtype in ((64, "f16"), (128, "bf16")):
+        launch(gpu, f"packed causal {D}", causal, *rows, D, D, dtype, {}, {}, **packed)
+        launch(gpu, f"packed plain {D}", plain, *rows, D, D, dtype, {}, {}, **packed)
+    launch(gpu, "packed documents", example("document_causal"), *rows, 64, 64, "f16", {"ids": ids}, {}, **packed)
+    launch(gpu, "packed, used lengths", causal, *rows, 64, 64, "f16", {}, {}, (0, 1, 100, 0, 150), **packed)
+    for size in ((128, 128), (48, 80)):
+        n, m = (-(-300 // s) for s in size)
+        classes = rng.integers(0, 3, (1, 1, n, m))
+        lists = {}
+        for name, value in (("", 1), ("full_", 2)):
+            chosen = classes == value
+            lists[name + "kv_num_blocks"] = chosen.sum(-1).astype(np.int32)
+            lists[name + "kv_indices"] = np.argsort(~chosen, axis=-1, kind="stable").astype(np.int32)
+        for program, what in ((plain, "no mod"), (causal, "causal")):
+            launch(gpu, f"block lists {size}, {what}", program, 1, 2, 1, 300, 300, 128, 128, "bf16", {}, {},
+                   block_mask=SimpleNamespace(BLOCK_SIZE=size, **lists))
+
+
+def child(part):
+    gpu = Gpu()
+
+    def example(name):
+        return gpu.facc.find_program(program=ROOT / "examples" / f"{name}.lua")
+    for name, launches in (("plain", plain_launches), ("scheduled", scheduled_launches),
+                           ("sequences", sequence_launches)):
+        if part in ("all", name):
+            launches(gpu, example)
     return 0
 
 
@@ -193,13 +273,13 @@ def reports(text):
     return ["\n".join(r) for r in found]
 
 
-def run_tool(sanitizer, tool):
+def run_tool(sanitizer, tool, part):
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9"]
     if tool == "racecheck":
         command += ["--racecheck-report", "all"]
     if tool == "memcheck":  # facc checks every status; it also asks for entries that may lack
         command += ["--report-api-errors", "no"]
-    command += [sys.executable, str(HERE / "sanitize.py"), "--child"]
+    command += [sys.executable, str(HERE / "sanitize.py"), "--child", "--part", part]
     done = subprocess.run(command, capture_output=True, text=True)
     text = done.stdout + done.stderr
     bad, known = [], 0
@@ -222,12 +302,13 @@ def run_tool(sanitizer, tool):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--tools", default="memcheck,racecheck,synccheck")
+    p.add_argument("--tools", default="memcheck,racecheck,synccheck,initcheck")
+    p.add_argument("--part", default="all", choices=("all", "plain", "scheduled", "sequences"))
     p.add_argument("--child", action="store_true")
     p.add_argument("--required", action="store_true", help="fail where it cannot run")
     args = p.parse_args()
     if args.child:
-        return child()
+        return child(args.part)
 
     def skip(reason):
         print(f"SKIPPED: sanitizer tests: {reason}")
@@ -242,7 +323,7 @@ def main():
             return skip("there is no GPU")
     except ImportError as e:
         return skip(str(e))
-    return 0 if all([run_tool(sanitizer, t) for t in args.tools.split(",")]) else 1
+    return 0 if all([run_tool(sanitizer, t, args.part) for t in args.tools.split(",")]) else 1
 
 
 if __name__ == "__main__":
