@@ -69,11 +69,17 @@ class declared(c.Structure):
 class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
-                ("reserved0", i32)]
+                ("block_mask", i32)]
 
 
 class scalar_value(c.Union):
     _fields_ = [("i", i64), ("f", c.c_double)]
+
+
+class block_mask(c.Structure):
+    _fields_ = [("struct_size", size_t), ("block_q", i32), ("block_kv", i32), ("rows", i32), ("cols", i32),
+                ("per_b", i32), ("per_h", i32), ("kv_num_blocks", ptr), ("kv_indices", ptr),
+                ("full_kv_num_blocks", ptr), ("full_kv_indices", ptr)]
 
 
 class args(c.Structure):
@@ -81,7 +87,9 @@ class args(c.Structure):
                 ("lse", tensor), ("scale", c.c_double), ("tensors", c.POINTER(tensor)),
                 ("n_tensors", i32), ("n_params", i32), ("params", c.POINTER(scalar_value)),
                 ("seqused_q", ptr), ("seqused_kv", ptr), ("workspace", ptr),
-                ("workspace_size", size_t), ("device", i32), ("reserved0", i32)]
+                ("workspace_size", size_t), ("device", i32), ("schedule_ready", i32),
+                ("cu_seqlens_q", ptr), ("cu_seqlens_kv", ptr), ("n_seqs", i32), ("max_seqlen_q", i32),
+                ("max_seqlen_kv", i32), ("reserved0", i32), ("block_mask", c.POINTER(block_mask))]
 
 
 class kernel_info(c.Structure):
@@ -89,7 +97,13 @@ class kernel_info(c.Structure):
                 ("arch", i32), ("tile_m", i32), ("tile_n", i32), ("warps", i32), ("stages", i32),
                 ("registers", i32), ("spill_bytes", i32), ("shared_bytes", i32),
                 ("cubin_bytes", i64), ("compile_seconds", c.c_double), ("source", c.c_char * 16),
-                ("compiler", c.c_char * 48)]
+                ("compiler", c.c_char * 48), ("tier", c.c_char * 16), ("scheduled", i32), ("reserved0", i32)]
+
+
+class verdict_counts(c.Structure):
+    _fields_ = [("struct_size", size_t), ("rows", i32), ("cols", i32), ("empty", i64), ("full", i64),
+                ("partial", i64), ("cells", i64), ("kept", i64), ("tier", c.c_char * 16), ("skip_kept", i32),
+                ("reserved0", i32)]
 
 
 class cpu_options(c.Structure):
@@ -111,8 +125,8 @@ class device_info(c.Structure):
                 ("shared_bytes_per_block", i32), ("clock_khz", i32)]
 
 
-STRUCTS = (error, tensor, compile_event, options, declaration, declared, variant, args, kernel_info,
-           cpu_options, system_info, device_info)
+STRUCTS = (error, tensor, compile_event, options, declaration, declared, variant, block_mask, args, kernel_info,
+           verdict_counts, cpu_options, system_info, device_info)
 
 _out, _err, _size = c.POINTER(ptr), c.POINTER(error), c.POINTER(size_t)
 _args, _variant = c.POINTER(args), c.POINTER(variant)
@@ -141,6 +155,7 @@ FUNCTIONS = {  # name: (result, arguments)
     "kernel_launch": (i32, (ptr, _args, ptr, _err)),
     "kernel_bounds_report": (i32, (ptr, i32, _err)),
     "cpu_attention": (i32, (ptr, ptr, _args, c.POINTER(cpu_options), _err)),
+    "verdict_map": (i32, (ptr, ptr, _args, i32, i32, i32, i32, ptr, ptr, c.POINTER(verdict_counts), _err)),
     "cache_clear": (i32, (ptr, c.POINTER(i64), _err)),
     "system": (i32, (ptr, c.POINTER(system_info), _err)),
     "device_info_get": (i32, (ptr, i32, c.POINTER(device_info), _err)),

@@ -11,12 +11,14 @@ from collections import namedtuple
 
 from . import _abi
 from ._error import Error, check, new_error
-from ._tensor import cuda_index, dtype_name, empty_like, fill, need_array, torch_of
+from ._sequences import (as_batch, i32_list, lse_as_batch, lse_shape, make_block_mask, need_layout, out_shape,
+                         set_packed)
+from ._tensor import cuda_index, dtype_name, empty_like, fill, torch_of
 
 _lib = _abi.load()
 
 Declared = namedtuple("Declared", "name dtype shape")  # shape: integers or dimension names
-Info = namedtuple("Info", [n for n, _ in _abi.kernel_info._fields_[1:]])
+Info = namedtuple("Info", [n for n, _ in _abi.kernel_info._fields_[1:] if n != "reserved0"])
 
 
 def version():
@@ -149,7 +151,7 @@ class Context:
 
 
 def _as_dict(info):
-    values = {n: getattr(info, n) for n, _ in info._fields_[1:]}
+    values = {n: getattr(info, n) for n, _ in info._fields_[1:] if n != "reserved0"}
     return {n: v.decode(errors="replace") if isinstance(v, bytes) else v
             for n, v in values.items()}
 
@@ -249,18 +251,19 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False):
+             check_bounds=False, block_mask=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
                         head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
-                        device=_int32(device, "device"), check_bounds=bool(check_bounds))
+                        device=_int32(device, "device"), check_bounds=bool(check_bounds),
+                        block_mask=bool(block_mask))
 
 
 class Kernel:
     """A compiled kernel: from memory, disk or NVRTC. Needs no GPU if arch is
     given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
-    check_bounds."""
+    check_bounds, block_mask (True: launches bring one)."""
 
     def __init__(self, program, **variant):
         self.program, context = program, program.context
@@ -287,7 +290,7 @@ class Kernel:
 
     def prepare(self, q, k, v, out=None, lse=None, **call):
         """A Launch bound to these CUDA tensors, checked; calling it is cheap."""
-        _need_rank_4(q=q, k=k, v=v)
+        need_layout(call.get("cu_seqlens_q") is not None, q=q, k=k, v=v)
         launch = Launch(self, q, k, v, out, lse, **call)
         launch.check()
         return launch
@@ -302,18 +305,27 @@ class Kernel:
 class Arguments:
     """facc_args for some arrays, which it keeps alive."""
 
-    def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None,
-                 seqused_q=None, seqused_kv=None):
+    def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None, seqused_q=None,
+                 seqused_kv=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None,
+                 block_mask=None):
         captured = _pick(program.tensors, tensors, "tensor")
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
-        self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured]
+        self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured, cu_seqlens_q, cu_seqlens_kv]
         self._fill(a.q, q, "q")
         self._fill(a.k, k, "k")
         self._fill(a.v, v, "v")
         self._fill(a.o, out, "out", writable=True)
         if lse is not None:
             self._fill(a.lse, lse, "lse", writable=True)
+        if cu_seqlens_q is not None or cu_seqlens_kv is not None:
+            set_packed(a, self.device, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv)
+            for view in a.q, a.k, a.v, a.o:
+                as_batch(view)
+            lse_as_batch(a.lse)
+        elif max_seqlen_q is not None or max_seqlen_kv is not None:
+            raise Error(_abi.ERR_ARGUMENT, "max_seqlen_q and max_seqlen_kv are of packed sequences, but there is no "
+                        "cu_seqlens_q")
         if captured:
             a.n_tensors = len(captured)
             a.tensors = self.views = (_abi.tensor * len(captured))()
@@ -330,9 +342,13 @@ class Arguments:
             if scale == 0:
                 raise Error(_abi.ERR_ARGUMENT, "scale must not be 0 (None is the default, 1/sqrt(D))")
         if seqused_q is not None:
-            a.seqused_q = self._lengths("seqused_q", seqused_q, q)
+            a.seqused_q = self._lengths("seqused_q", seqused_q)
         if seqused_kv is not None:
-            a.seqused_kv = self._lengths("seqused_kv", seqused_kv, q)
+            a.seqused_kv = self._lengths("seqused_kv", seqused_kv)
+        if block_mask is not None:
+            self.block_mask, lists = make_block_mask(block_mask, self.device, a.n_seqs or a.q.shape[0], a.q.shape[1])
+            a.block_mask = c.pointer(self.block_mask)
+            self.keep.append(lists)
 
     def _fill(self, view, x, what, writable=False):
         dtype, device = fill(view, x, what, writable)
@@ -347,12 +363,8 @@ class Arguments:
         else:
             self.scalars[index].i = param_value(declared.name, value, whole)
 
-    def _lengths(self, name, x, q):
-        view = _abi.tensor()
-        if self._fill(view, x, name) != "i32" or view.rank != 1 or view.shape[0] != q.shape[0] or (
-                view.shape[0] > 1 and view.stride[0] != 1):
-            raise Error(_abi.ERR_ARGUMENT, f"{name} must be i32 [B] and contiguous")
-        return view.data
+    def _lengths(self, name, x):
+        return i32_list(x, name, self.device, (self.a.n_seqs or self.a.q.shape[0],), "[B]")
 
 
 def number(value):
@@ -397,38 +409,41 @@ def _pick(declared, given, what):
     return values
 
 
-def _need_rank_4(**arrays):
-    for name, x in arrays.items():
-        need_array(x, name)
-        if x.ndim != 4:
-            raise Error(_abi.ERR_ARGUMENT, f"{name} must be [B, H, S, D], has rank {x.ndim}")
-
-
 class Launch:
     """A prepared call, made by Kernel.prepare: arguments packed, workspace at
     hand. Call it to enqueue on the current stream; out and lse are its results.
-    Each call checks the arguments, as check() does without launching."""
+    Each call checks the arguments, as check() does without launching.
+
+    The workspace holds the schedule of a mask that is more than plain bounds,
+    so that a Launch is for one stream at a time. Every call makes the schedule
+    anew unless schedule_ready is set: then the last one is used again, which is
+    right only while lengths, params, block lists and what the mask reads of
+    captured tensors are the same. set_param() ends it."""
 
     def __init__(self, kernel, q, k, v, out=None, lse=None, want_lse=True, **call):
         if cuda_index(q) < 0:
             raise Error(_abi.ERR_ARGUMENT, "a kernel launch needs CUDA tensors")
         if out is None:
-            out = empty_like(q, (*q.shape[:3], v.shape[3]), kernel.out_dtype)
+            out = empty_like(q, out_shape(q, v), kernel.out_dtype)
         if lse is None and want_lse:
-            lse = empty_like(q, q.shape[:3], "f32")
-        self.kernel, self.out, self.lse = kernel, out, lse
+            lse = empty_like(q, lse_shape(q), "f32")
+        self.kernel, self.out, self.lse, self.workspace = kernel, out, lse, None
         self.arguments = arguments = Arguments(kernel.program, q, k, v, out, lse, **call)
-        self.device, torch = arguments.device, torch_of(q)
+        self.device, self._launched = arguments.device, False
         kernel.load(self.device)
-        size, align = c.c_size_t(), c.c_size_t()
         self._call = (kernel.handle, c.byref(arguments.a))
-        check(_lib.facc_workspace_size(*self._call, c.byref(size), c.byref(align)))
+        self._error = new_error()
+        self._error_ref = c.byref(self._error)
+        size, align = c.c_size_t(), c.c_size_t()
+        status = _lib.facc_workspace_size(*self._call, c.byref(size), c.byref(align))
+        if status:
+            self.check()  # says what is wrong
+            check(status)
+        torch = torch_of(q)
         if size.value:  # the allocator's blocks are aligned to 512 bytes
             self.workspace = torch.empty(size.value, dtype=torch.uint8, device=q.device)
             arguments.a.workspace = self.workspace.data_ptr()
             arguments.a.workspace_size = size.value
-        self._error = new_error()
-        self._error_ref = c.byref(self._error)
         self._stream = torch._C._cuda_getCurrentRawStream
 
     def check(self):
@@ -443,7 +458,18 @@ class Launch:
         status = _lib.facc_kernel_launch(*self._call, stream, self._error_ref)
         if status:
             check(status, self._error)
+        self._launched = True
         return self.out
+
+    @property
+    def schedule_ready(self):
+        return bool(self.arguments.a.schedule_ready)
+
+    @schedule_ready.setter
+    def schedule_ready(self, ready):
+        if ready and not self._launched:
+            raise Error(_abi.ERR_ARGUMENT, "schedule_ready needs a launch before, whose schedule is used again")
+        self.arguments.a.schedule_ready = bool(ready)
 
     def set_param(self, name, value):
         """Changes a run-time param for the launches to come."""
@@ -451,6 +477,7 @@ class Launch:
         if name not in names:
             raise Error(_abi.ERR_ARGUMENT, f"the program has no param '{name}'")
         self.arguments.set_param(self.kernel.program, names.index(name), value)
+        self.arguments.a.schedule_ready = False
 
 
 def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call):

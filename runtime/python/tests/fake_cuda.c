@@ -9,6 +9,7 @@
 int fake_launches, fake_waits;
 void *fake_stream;
 struct facc_kernel_header fake_header;
+int fake_block_at = offsetof(struct facc_kernel_header, block_counts);
 
 #define NOTHING(name)                                                          \
     int name(void)                                                             \

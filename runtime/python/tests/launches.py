@@ -20,17 +20,35 @@ from .stand_in import Tensor  # noqa: E402
 
 FAKE = os.environ["FACC_NVRTC"]
 fake = ctypes.CDLL(FAKE)
-Pointers = ctypes.c_void_p * 5  # q, k, v, o, lse of facc_kernel_header
-POINTERS_AT = 512
+
+
+class Header(ctypes.Structure):
+    """facc_kernel_header as far as the lengths; test_abi knows no more of it."""
+    _fields_ = [("tensor_map", ctypes.c_char * 512), ("pointers", ctypes.c_void_p * 5),
+                ("strides", ctypes.c_int64 * 3 * 5), ("sizes", ctypes.c_int * 8), ("scales", ctypes.c_float * 2),
+                ("seqused", ctypes.c_void_p * 2), ("cu_seqlens", ctypes.c_void_p * 2)]
+
+
+class BlockLists(ctypes.Structure):
+    """The header's block mask."""
+    _fields_ = [("lists", ctypes.c_void_p * 4), ("numbers", ctypes.c_int * 6), ("workspace", ctypes.c_void_p)]
 
 
 def count(what):
     return ctypes.c_int.in_dll(fake, "fake_" + what).value
 
 
+def header():
+    return Header.in_dll(fake, "fake_header")
+
+
+def block_lists():
+    at = ctypes.addressof(ctypes.c_char.in_dll(fake, "fake_header"))
+    return BlockLists.from_address(at + ctypes.c_int.in_dll(fake, "fake_block_at").value)
+
+
 def pointers():
-    header = ctypes.addressof(ctypes.c_char.in_dll(fake, "fake_header"))
-    return list(Pointers.from_address(header + POINTERS_AT))
+    return list(header().pointers)
 
 
 def tensor(*shape, dtype=np.float16, **more):
@@ -100,6 +118,84 @@ class Launches(unittest.TestCase):
         self.refused("o", q, k, v, out=tensor(2, 4, 5, 31))
         self.refused("element type", *qkv(dtype=np.complex64))
         self.refused("scale", q, k, v, scale=0)
+        cu = tensor(3, dtype=np.int32)
+        self.refused("same device", tensor(9, 4, 64), tensor(9, 4, 64), tensor(9, 4, 64), cu_seqlens_q=cu,
+                     cu_seqlens_kv=tensor(3, dtype=np.int32, device=-1))
+        self.refused("B is 2", q, k, v, cu_seqlens_q=cu, cu_seqlens_kv=cu)
+        counts, indices = tensor(1, 1, 1, dtype=np.int32), tensor(1, 1, 1, 1, dtype=np.int32)
+        self.refused("rows of blocks of 3", q, k, v, block_mask=facc.BlockMask(counts, indices, BLOCK_SIZE=3))
+        self.refused("same device", q, k, v, block_mask=facc.BlockMask(counts, tensor(1, 1, 1, 1, dtype=np.int32,
+                                                                                      device=-1)))
+
+    def test_packed(self):
+        """[T, H, D] and its view [1, H, T, D]: the same launch."""
+        q, k, v = tensor(9, 4, 64), tensor(11, 2, 64), tensor(11, 2, 32)
+        cu_q, cu_kv = (tensor(4, dtype=np.int32) for _ in range(2))
+        lengths = dict(cu_seqlens_q=cu_q, cu_seqlens_kv=cu_kv, max_seqlen_q=5)
+        self.attention(q, k, v, **lengths)  # loads
+        launches, waits = count("launches"), count("waits")
+        out, lse = self.attention(q, k, v, return_lse=True, **lengths)
+        self.assertEqual((count("launches"), count("waits")), (launches + 3, waits))  # with schedule and order
+        self.assertEqual((out.shape, lse.shape), ((9, 4, 32), (4, 9)))
+        h = header()
+        self.assertEqual(pointers(), [x.data_ptr() for x in (q, k, v, out, lse)])
+        self.assertEqual([list(s) for s in h.strides],
+                         [[0, 64, 256], [0, 64, 128], [0, 32, 64], [0, 32, 128], [0, 9, 1]])
+        self.assertEqual(list(h.sizes), [3, 4, 2, 5, 11, 64, 32, 2])
+        self.assertEqual(list(h.cu_seqlens), [cu_q.data_ptr(), cu_kv.data_ptr()])
+
+        batch = [Tensor(x.values.transpose(1, 0, 2)[None], device=0) for x in (q, k, v)]
+        out, lse = self.attention(*batch, return_lse=True, **lengths)
+        self.assertEqual((out.shape, lse.shape), ((1, 4, 9, 32), (1, 4, 9)))
+        self.assertEqual([list(s) for s in header().strides[:3]], [[0, 64, 256], [0, 64, 128], [0, 32, 64]])
+        self.assertEqual(list(header().sizes), [3, 4, 2, 5, 11, 64, 32, 2])
+
+    def test_block_mask(self):
+        q, k, v = qkv()
+
+        def lists(rows, cols, B=1, H=1):
+            return tensor(B, H, rows, dtype=np.int32), tensor(B, H, rows, cols, dtype=np.int32)
+        counts, indices = lists(2, 3, H=4)
+        full_counts, full_indices = lists(2, 3, H=4)
+        self.attention(q, k, v, block_mask=facc.BlockMask(counts, indices, full_counts, full_indices, (3, 4)))
+        at = block_lists()
+        self.assertEqual(list(at.lists), [x.data_ptr() for x in (counts, indices, full_counts, full_indices)])
+        self.assertEqual(list(at.numbers), [3, 4, 2, 3, 0, 1])
+        self.assertNotEqual(at.workspace, None)
+        counts, indices = lists(1, 1, B=2)
+        self.attention(q, k, v, block_mask=facc.BlockMask(counts, indices))
+        self.assertEqual(list(block_lists().lists), [counts.data_ptr(), indices.data_ptr(), None, None])
+        self.assertEqual(list(block_lists().numbers), [128, 128, 1, 1, 1, 0])
+        self.attention(q, k, v)
+        self.assertEqual(list(block_lists().lists), [None] * 4)
+
+    def test_schedule_ready(self):
+        program = facc.Program.from_expressions(mask="q - kv < w", declarations=(("w", "i32", None),),
+                                                context=self.context)
+        kernel = program.kernel(dtype="f16", head_dim=64)
+        cu = tensor(3, dtype=np.int32)
+        launch = kernel.prepare(*(tensor(8, 2, 64) for _ in "qkv"), params={"w": 3}, cu_seqlens_q=cu,
+                                cu_seqlens_kv=cu)
+
+        def launches():
+            before = count("launches")
+            launch()
+            return count("launches") - before
+        with self.assertRaisesRegex(facc.Error, "needs a launch before"):
+            launch.schedule_ready = True
+        self.assertEqual((launches(), launches()), (3, 3))
+        launch.schedule_ready = True
+        self.assertEqual((launches(), launches()), (1, 1))
+        launch.set_param("w", 4)
+        self.assertFalse(launch.schedule_ready)
+        self.assertEqual(launches(), 3)
+        self.assertEqual(launch.workspace.values.nbytes % 256, 0)
+
+    def test_info(self):
+        program = facc.Program.from_expressions(mask="q >= kv", context=self.context)
+        for block_mask, tier in (False, "analytic"), (True, "given"):
+            info = program.kernel(dtype="f16", head_dim=64, block_mask=block_mask).info
+            self.assertEqual((info.tier, info.scheduled), (tier, block_mask))
 
     def test_gradient(self):
         q, k, _ = qkv()
@@ -115,7 +211,12 @@ class Launches(unittest.TestCase):
         self.refused("k", q, tensor(2, 3, 7, 64), v, call=kernel.prepare)
         self.refused("head", *qkv(D=128), call=kernel.prepare)
         self.refused("CUDA", *qkv(device=-1), call=kernel.prepare)
+        self.refused("block_mask is given", q, k, v, call=kernel.prepare, block_mask=facc.BlockMask(
+            tensor(1, 1, 1, dtype=np.int32), tensor(1, 1, 1, 1, dtype=np.int32)))
+        given = program.kernel(dtype="f16", head_dim=64, head_dim_v=32, block_mask=True)
+        self.refused("block_mask is NULL", q, k, v, call=given.prepare)
         launch = kernel.prepare(q, k, v)
+        self.assertIsNone(launch.workspace)
         before = count("launches")
         launch(), launch(stream=5)
         self.assertEqual(count("launches"), before + 2)

@@ -23,8 +23,16 @@ class Tensor:
         return tuple(s // self.values.itemsize for s in self.values.strides)
 
 
+def empty(shape, dtype, device):
+    """Aligned as PyTorch's blocks are."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    block = np.empty(size + 512, np.uint8)
+    values = block[-block.ctypes.data % 512:][:size].view(dtype).reshape(shape)
+    return Tensor(values, device=device.index)
+
+
 def torch(recording=False):
     return types.SimpleNamespace(
-        Tensor=Tensor, float32="float32", float16="float16", is_grad_enabled=lambda: recording,
-        empty=lambda shape, dtype, device: Tensor(np.empty(shape, dtype), device=device.index),
+        Tensor=Tensor, uint8="uint8", float32="float32", float16="float16", is_grad_enabled=lambda: recording,
+        empty=empty,
         _C=types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: CURRENT_STREAM + device))
