@@ -290,19 +290,35 @@ static long number_before(const char *line, size_t len, const char *unit)
     return s < at ? strtol(s, NULL, 10) : -1;
 }
 
+/* Whether what follows in the log is about facc_forward: the kernels that make
+ * schedules neither need its registers nor matter as much. */
+static bool about_forward(const char *line, size_t len, bool before)
+{
+    static const char compiling[] = "Compiling entry function '";
+    static const char forward[] = "facc_forward'";
+    const char *at = memmem(line, len, compiling, sizeof compiling - 1);
+    if (!at)
+        return before;
+    at += sizeof compiling - 1;
+    return strncmp(at, forward, sizeof forward - 1) == 0;
+}
+
 void nvrtc_parse_log(const char *log, struct nvrtc_build *build)
 {
+    bool ours = true;
     build->registers = -1;
     build->spill_bytes = 0;
     build->serialized = strstr(log, "(C75") != NULL;
     for (const char *s = log; *s;) {
         size_t len = strcspn(s, "\n");
+        ours = about_forward(s, len, ours);
         long r = number_before(s, len, " registers");
         long st = number_before(s, len, " bytes spill stores");
         long ld = number_before(s, len, " bytes spill loads");
-        if (r > build->registers)
+        if (ours && r > build->registers)
             build->registers = (int)r;
-        build->spill_bytes += (int)((st > 0 ? st : 0) + (ld > 0 ? ld : 0));
+        if (ours)
+            build->spill_bytes += (int)((st > 0 ? st : 0) + (ld > 0 ? ld : 0));
         s += len + (s[len] == '\n');
     }
 }

@@ -35,8 +35,8 @@ struct nvrtc_build {
     void *image;     /* cubin or NUL-terminated PTX; owned */
     size_t size;     /* bytes; of PTX without the NUL */
     char *log;       /* owned, may be NULL */
-    int registers;   /* most of any kernel; -1 not known */
-    int spill_bytes; /* stores + loads of all functions */
+    int registers;   /* of facc_forward; -1 not known */
+    int spill_bytes; /* stores + loads of it and what it calls */
     bool serialized; /* a C75xx performance message was given */
     double seconds;
     char compiler[48]; /* "NVRTC 13.0.88" */

@@ -28,6 +28,9 @@ START_TEST(log_of_ptxas)
 {
     static const char log[] =
         "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'facc_scan' for 'sm_80'\n"
+        "    0 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 256 registers\n"
         "ptxas info    : Compiling entry function 'facc_forward' for 'sm_80'\n"
         "ptxas info    : Function properties for facc_forward\n"
         "    16 bytes stack frame, 24 bytes spill stores, 40 bytes spill "
@@ -36,7 +39,11 @@ START_TEST(log_of_ptxas)
         "cumulative stack size\n"
         "ptxas info    : Function properties for helper\n"
         "    0 bytes stack frame, 8 bytes spill stores, 0 bytes spill loads\n"
-        "ptxas info    : Used 32 registers";
+        "ptxas info    : Used 32 registers\n"
+        "ptxas info    : Compiling entry function 'facc_forward_too' for "
+        "'sm_80'\n"
+        "    0 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 256 registers";
     struct nvrtc_build b;
     memset(&b, 0, sizeof b);
     nvrtc_parse_log(log, &b);
