@@ -23,7 +23,7 @@ FACC_FN int block_col(const KernelArgs &args, int kv)
     return min(kv / args.block_size_kv, args.block_cols - 1);
 }
 
-FACC_FN const unsigned char *class_row(const KernelArgs &args, const unsigned char *classes, int q)
+FACC_FN int block_class(const KernelArgs &args, const unsigned char *classes, int row, int col)
 {
-    return classes + static_cast<long long>(block_row(args, q)) * args.block_cols;
+    return classes[row * static_cast<long long>(args.block_cols) + col];
 }

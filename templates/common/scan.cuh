@@ -43,9 +43,7 @@ FACC_FN unsigned classes_in(const KernelArgs &args, const TileRow &row, int q_fi
     const int cols = block_col(args, kv_last) - col0 + 1;
     unsigned found = 0;
     for (int i = threadIdx.x % 32; i < rows * cols; i += 32) // at most the cells of a tile
-        found |= 1u << (classes[static_cast<long long>(row0 + i / cols) * args.block_cols + col0 +
-                                i % cols] -
-                        1);
+        found |= 1u << (block_class(args, classes, row0 + i / cols, col0 + i % cols) - 1);
     return __reduce_or_sync(~0u, found);
 }
 
@@ -54,7 +52,8 @@ FACC_FN bool scan_cell(const KernelArgs &args, const TileRow &row, const unsigne
                        const Variant::Row &r, const Variant::Col &col, int q, int kv)
 {
     if constexpr (kBlockMask) {
-        const int cell_class = class_row(args, classes, q)[block_col(args, kv)];
+        const int cell_class =
+            block_class(args, classes, block_row(args, q), block_col(args, kv));
         if (cell_class != kVerdictPartial)
             return cell_class == kVerdictFull;
     }

@@ -194,13 +194,13 @@ class BoundsWalk
     unsigned pending_, mine_, partial_;
 };
 
-// The same from a schedule's list. Its first entries are in shared memory; later ones are asked for
-// ahead of time.
+// The same from a schedule's list. Its first entries are in shared memory, and are read from there
+// for each tile: registers are scarce. Later ones are asked for ahead of time.
 class ListWalk
 {
   public:
     __device__ __forceinline__ ListWalk(const Work &, int group)
-        : group_(group), entry_(-1), left_(0), window_(0), pending_(0), mine_(0), masked_(0)
+        : group_(group), entry_(-1), left_(0), pending_(0)
     {
     }
 
@@ -212,11 +212,13 @@ class ListWalk
                 return -1;
             take_window(w);
         }
+        const uint2 head = word(w, 0), own = word(w, kGroups == 1 ? 1 : 1 + group_);
         const int bit = Variant::kReverse ? 31 - __clz(pending_) : __ffs(pending_) - 1;
         pending_ &= ~(1u << bit);
-        if ((mine_ >> bit) & 1)
-            work = (masked_ >> bit) & 1 ? kTileMasked : kTilePlain;
-        return 32 * window_ + bit;
+        if ((own.x >> bit) & 1)
+            work = (own.y >> bit) & 1 ? kTileMasked : kTilePlain;
+        const int window = Variant::kReverse ? head.x + left_ : head.x + head.y - 1 - left_;
+        return 32 * window + bit;
     }
 
   private:
@@ -224,38 +226,28 @@ class ListWalk
     __device__ __forceinline__ void take_window(const Work &w)
     {
         constexpr int kAheadOf = 8; // entries
-        const bool same = left_ > 0;
-        entry_ += same ? 0 : 1;
-        uint2 head, bits[kGroups];
-        if (entry_ < Work::kStaged)
-            read(w.staged, head, bits);
-        else
-            read(w.entries, head, bits);
-        if (!same && entry_ + kAheadOf >= Work::kStaged && entry_ + kAheadOf < w.n_entries)
-            prefetch(w.entries + (entry_ + kAheadOf) * Work::kEntryWords);
-        left_ = (same ? left_ : static_cast<int>(head.y)) - 1;
-        window_ =
-            static_cast<int>(Variant::kReverse ? head.x + left_ : head.x + head.y - 1 - left_);
-        pending_ = bits[0].x | bits[kGroups - 1].x;
-        mine_ = group_ == 0 ? bits[0].x : bits[kGroups - 1].x;
-        masked_ = group_ == 0 ? bits[0].y : bits[kGroups - 1].y;
+        if (left_ > 0) {
+            --left_;
+        } else {
+            ++entry_;
+            left_ = static_cast<int>(word(w, 0).y) - 1;
+            if (entry_ + kAheadOf >= Work::kStaged && entry_ + kAheadOf < w.n_entries)
+                prefetch(w.entries + (entry_ + kAheadOf) * Work::kEntryWords);
+        }
+        pending_ = word(w, 1).x | word(w, kGroups).x;
     }
 
-    __device__ __forceinline__ void read(const uint2 *entries, uint2 &head,
-                                         uint2 (&bits)[kGroups]) const
+    // Of the entry: 0 its windows, 1 + g bits of group g.
+    __device__ __forceinline__ uint2 word(const Work &w, int i) const
     {
-        const uint2 *at = entries + entry_ * Work::kEntryWords;
-        head = at[0];
-#pragma unroll
-        for (int g = 0; g < kGroups; ++g)
-            bits[g] = at[1 + g];
+        const int at = entry_ * Work::kEntryWords + i;
+        return entry_ < Work::kStaged ? w.staged[at] : w.entries[at];
     }
 
     int group_;
-    int entry_;  // the list's, being visited
-    int left_;   // windows of it that come after this one
-    int window_; // tiles 32 * window_ and on: bits of the sets below
-    unsigned pending_, mine_, masked_;
+    int entry_; // the list's, being visited
+    int left_;  // windows of it that come after this one
+    unsigned pending_;
 };
 
 template <bool kFromList> struct WalkOf {

@@ -49,7 +49,7 @@ __device__ __forceinline__ void fill_stage(const KernelArgs &args, const Work &w
 
 // The blocks of a block mask that a thread's cells lie in.
 struct CellBlocks {
-    const unsigned char *row[2 * kBlocksM]; // classes
+    int row[2 * kBlocksM];
     int shared; // class of all cells, where they lie in one block; else 0
 
     __device__ __forceinline__ void find(const KernelArgs &args, const Work &w, int q_first,
@@ -57,17 +57,18 @@ struct CellBlocks {
     {
 #pragma unroll
         for (int i = 0; i < 2 * kBlocksM; ++i)
-            row[i] = class_row(args, w.classes, q_first + 8 * i);
+            row[i] = block_row(args, q_first + 8 * i);
         const int col = block_col(args, kv_first);
         const bool one =
             row[0] == row[2 * kBlocksM - 1] && col == block_col(args, kv_first + kTileN - 7);
-        shared = one ? row[0][col] : 0;
+        shared = one ? block_class(args, w.classes, row[0], col) : 0;
     }
 
     // Of the cell in row i and column kv; `counts` by the mask.
-    __device__ __forceinline__ bool decide(const KernelArgs &args, int i, int kv, bool counts) const
+    __device__ __forceinline__ bool decide(const KernelArgs &args, const Work &w, int i, int kv,
+                                           bool counts) const
     {
-        const int c = shared ? shared : row[i][block_col(args, kv)];
+        const int c = shared ? shared : block_class(args, w.classes, row[i], block_col(args, kv));
         return c == kVerdictPartial ? counts : c == kVerdictFull;
     }
 };
@@ -133,7 +134,7 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
                 counts = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw,
                                        q, at.kv_first, c);
             if constexpr (kMask && kBlockMask)
-                counts = at.blocks.decide(args, i, at.kv_first + c, counts);
+                counts = at.blocks.decide(args, w, i, at.kv_first + c, counts);
             x = counts ? x : minus_infinity();
         }
     }
