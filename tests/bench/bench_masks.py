@@ -278,6 +278,9 @@ def masks(args, facc):
           ("mask", "tier", "ms", "of it preparation", "tiles visited / not EMPTY", "useful TFLOP/s", "/ dense",
            "tile work", "met", "flex kernel ms", "with its mask ms", "facc / that", "eager"), rows)
     for r in good:
+        if not r["tiles"] <= r["not_empty"] <= r["all_tiles"]:
+            notes.append(f"{r['mask']}: {r['not_empty']} tiles in the schedule, but {r['tiles']} of {r['all_tiles']} "
+                         "are not EMPTY: WRONG")
         if r.get("differs_from_flex", 0) > 0.05:
             notes.append(f"{r['mask']}: output differs from FlexAttention's by {r['differs_from_flex']:.3f}")
     print("\n".join(["", *notes]))
