@@ -517,7 +517,8 @@ static void run_scope(struct eval_state *s, enum eval_scope scope)
 
 /* --- tiles and rows ----------------------------------------------------- */
 
-void eval_head(struct eval_state *s, int64_t b, int64_t h)
+/* Makes the tile-scope values of (b, h). */
+static void run_head(struct eval_state *s, int64_t b, int64_t h)
 {
     if (s->tile_valid && s->b == b && s->h == h)
         return;
@@ -534,7 +535,7 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
         return diag_set(d, DIAG_INTERNAL, "eval", NULL, 0,
                         "tile of %d columns in a state for %d", n_kv,
                         s->max_kv);
-    eval_head(s, b, h);
+    run_head(s, b, h);
     s->kv0 = kv0;
     s->n_kv = n_kv;
     run_scope(s, EVAL_COL);
@@ -544,7 +545,7 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
 void eval_side(struct eval_state *s, int64_t b, int64_t h, int64_t first, int n)
 {
     assert(s->plan->one_sided && n <= s->max_kv);
-    eval_head(s, b, h);
+    run_head(s, b, h);
     s->kv0 = first;
     s->n_kv = n;
     run_scope(s, EVAL_COL);
@@ -577,6 +578,12 @@ static void copy_out(const struct eval_state *s, uint32_t root, void *out)
 bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
               struct diag *d)
 {
+    return eval_row_given(s, q, NULL, score, keep, d);
+}
+
+bool eval_row_given(struct eval_state *s, int64_t q, const uint8_t *given,
+                    void *score, uint8_t *keep, struct diag *d)
+{
     const struct eval_plan *p = s->plan;
     if (score == NULL && keep != NULL && eval_plan_mask_reads_score(p))
         return diag_set(d, DIAG_INTERNAL, "eval", p->graph->file, 0,
@@ -592,12 +599,15 @@ bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
     }
     bool score_bad = score != NULL && s->any_bad[p->score];
     bool keep_bad = keep != NULL && s->any_bad[p->keep];
-    if ((score_bad || keep_bad) && !eval_poison_check(s, score != NULL, d))
+    if ((score_bad || keep_bad) &&
+        !eval_poison_check(s, given, score != NULL, d))
         return false;
     if (score != NULL)
         copy_out(s, p->score, score);
     if (keep != NULL)
         copy_out(s, p->keep, keep);
+    for (int i = 0; keep != NULL && given != NULL && i < s->n_kv; i++)
+        keep[i] = (uint8_t)((keep[i] | !(given[i] & 1)) & given[i] >> 1);
     return true;
 }
 

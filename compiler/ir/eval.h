@@ -68,6 +68,13 @@ bool eval_tile(struct eval_state *s, int64_t b, int64_t h, int64_t kv0,
 bool eval_row(struct eval_state *s, int64_t q, void *score, uint8_t *keep,
               struct diag *d);
 
+/* The same where block lists have a say: given[i] as enum verdict, bit 0 the
+ * cell may be masked, bit 1 it may count, both: the mask decides. Masked cells
+ * report no bad reads, cells that count none of the mask. NULL: the mask
+ * decides all. */
+bool eval_row_given(struct eval_state *s, int64_t q, const uint8_t *given,
+                    void *score, uint8_t *keep, struct diag *d);
+
 /* Of a plan by eval_plan_new_side: makes the values of sequence b, head h at
  * positions first .. first + n - 1. */
 void eval_side(struct eval_state *s, int64_t b, int64_t h, int64_t first,
@@ -80,17 +87,6 @@ struct eval_column {
     bool wide;          /* depends on the position */
 };
 struct eval_column eval_side_value(const struct eval_state *s, uint32_t k);
-
-/* Which columns rows q0 .. q1 - 1 of (b, h) need, by the plain bounds of the
- * mask (causal, windows): outside [lo, hi) every cell is masked; inside
- * [full_lo, full_hi) every cell is kept and the mask need not be asked.
- * Both lie within [0, n_kv); none to ask at all is [0, 0). Forgets the
- * tile. */
-struct eval_range {
-    int64_t lo, hi, full_lo, full_hi;
-};
-void eval_kv_range(struct eval_state *s, int64_t b, int64_t h, int64_t q0,
-                   int64_t q1, int64_t n_kv, struct eval_range *out);
 
 /* Rough cost of one cell in abstract ops, for choosing tiles and reports. */
 int eval_plan_cost(const struct eval_plan *p);

@@ -1,4 +1,4 @@
-/* What eval.c, eval_poison.c and eval_range.c share: the compiled order of
+/* What eval.c and eval_poison.c share: the compiled order of
  * evaluation and one thread's state. */
 #ifndef FACC_EVAL_PLAN_H
 #define FACC_EVAL_PLAN_H
@@ -65,12 +65,9 @@ eval_arg(const struct eval_plan *p, const struct eval_step *t, uint32_t k)
 /* --- eval_poison.c: reads outside a tensor ---------------------------- */
 /* Marks which elements of a step (not a load) hang on a bad read. */
 void eval_poison_step(struct eval_state *s, uint32_t step);
-/* False with *d filled when a bad read reaches a kept cell of the row. */
-bool eval_poison_check(const struct eval_state *s, bool want_score,
-                       struct diag *d);
-
-/* --- eval.c ------------------------------------------------------------ */
-/* Makes the tile-scope values of (b, h). */
-void eval_head(struct eval_state *s, int64_t b, int64_t h);
+/* False with *d filled when a bad read reaches a kept cell of the row. given
+ * as for eval_row_given. */
+bool eval_poison_check(const struct eval_state *s, const uint8_t *given,
+                       bool want_score, struct diag *d);
 
 #endif

@@ -104,14 +104,17 @@ static bool report(const struct eval_state *s, uint32_t step, int i,
                     "poison without a bad read");
 }
 
-bool eval_poison_check(const struct eval_state *s, bool want_score,
-                       struct diag *d)
+bool eval_poison_check(const struct eval_state *s, const uint8_t *given,
+                       bool want_score, struct diag *d)
 {
     const struct eval_plan *p = s->plan;
     for (int i = 0; i < s->n_kv; i++) {
-        if (is_bad(s, p->keep, i))
+        bool may_mask = given == NULL || (given[i] & 1);
+        bool may_count = given == NULL || (given[i] & 2);
+        if (may_mask && may_count && is_bad(s, p->keep, i))
             return report(s, p->keep, i, d);
-        if (want_score && is_bad(s, p->score, i) && is_true(s, p->keep, i))
+        if (want_score && may_count && is_bad(s, p->score, i) &&
+            (!may_mask || is_true(s, p->keep, i)))
             return report(s, p->score, i, d);
     }
     return true;

@@ -62,6 +62,9 @@ struct verdict_slot {
     int summary;    /* index, or -1 */
     int64_t c;      /* SLOT_LINEAR */
     int n, first;   /* operands: verdict_program.arg, coef */
+    int n_implied;  /* AND, OR: the last ones, which the others imply. They say
+                       nothing of bad reads: only the mask's own operands
+                       decide whether such a read matters */
 };
 
 struct verdict_program { /* everything in the graph's arena */
@@ -125,5 +128,9 @@ void verdict_state_head(struct verdict_state *s, int64_t b, int64_t h);
  * the lengths. */
 enum verdict verdict_eval(struct verdict_state *s, int64_t q_first,
                           int64_t q_last, int64_t kv_first, int64_t kv_last);
+/* The same without halving: for large rectangles. */
+enum verdict verdict_eval_whole(struct verdict_state *s, int64_t q_first,
+                                int64_t q_last, int64_t kv_first,
+                                int64_t kv_last);
 
 #endif

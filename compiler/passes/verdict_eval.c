@@ -328,7 +328,8 @@ static struct verdict_value logic(const struct verdict_state *s,
             all[j] &= may[j];
             any[j] |= may[j];
         }
-        decided |= !x->bad && may[!is_and] && !may[is_and];
+        bool own = k < t->n - t->n_implied;
+        decided |= own && !x->bad && may[!is_and] && !may[is_and];
         bad |= x->bad;
     }
     return is_and ? boolean(any[0], all[1], bad && !decided)
@@ -492,10 +493,15 @@ static const struct verdict_value *run_root(struct verdict_state *s, int which,
     return &s->v[root];
 }
 
-/* The rectangle of the state, whole. */
-static enum verdict whole(struct verdict_state *s)
+enum verdict verdict_eval_whole(struct verdict_state *s, int64_t q_first,
+                                int64_t q_last, int64_t kv_first,
+                                int64_t kv_last)
 {
     const struct verdict_program *p = s->plan->p;
+    s->first[SIDE_Q] = q_first;
+    s->last[SIDE_Q] = q_last;
+    s->first[SIDE_KV] = kv_first;
+    s->last[SIDE_KV] = kv_last;
     const struct verdict_value *r = run_root(s, 0, p->root);
     if (r->bad || r->none)
         return VERDICT_PARTIAL;
@@ -529,11 +535,7 @@ static int64_t middle(int64_t first, int64_t last)
 enum verdict verdict_eval(struct verdict_state *s, int64_t q_first,
                           int64_t q_last, int64_t kv_first, int64_t kv_last)
 {
-    s->first[SIDE_Q] = q_first;
-    s->last[SIDE_Q] = q_last;
-    s->first[SIDE_KV] = kv_first;
-    s->last[SIDE_KV] = kv_last;
-    enum verdict v = whole(s);
+    enum verdict v = verdict_eval_whole(s, q_first, q_last, kv_first, kv_last);
     int64_t q_mid = middle(q_first, q_last), kv_mid = middle(kv_first, kv_last);
     if (v != VERDICT_PARTIAL || !s->plan->p->halve || (!q_mid && !kv_mid))
         return v;

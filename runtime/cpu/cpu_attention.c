@@ -12,51 +12,55 @@
 
 struct job {
     struct cpu_call call;
-    struct eval_tensor *tensors; /* one block with params */
-    int64_t items, blocks;       /* blocks of rows per (b, h) */
-    atomic_llong next;           /* item to be taken */
-    atomic_bool stop;            /* an item failed: take no more */
-    pthread_mutex_t lock;        /* guards what follows */
-    int64_t failed;              /* lowest item that failed, or -1 */
-    struct diag *d;              /* its error */
+    int64_t *first; /* [B + 1] item at which a sequence begins */
+    int64_t items;
+    atomic_llong next;    /* item to be taken */
+    atomic_bool stop;     /* an item failed: take no more */
+    pthread_mutex_t lock; /* guards what follows */
+    int64_t failed;       /* lowest item that failed, or -1 */
+    struct diag *d;       /* its error */
 };
 
-static bool used_fit(const char *name, const int32_t *used, int n, int full,
-                     struct diag *d)
+/* Items: sequence by sequence, head by head, block by block. */
+static bool count_items(struct job *j, struct diag *d)
 {
-    for (int b = 0; used != NULL && b < n; b++)
-        if (used[b] < 0 || used[b] > full)
-            return diag_set(d, DIAG_ARGUMENT, "cpu", NULL, 0,
-                            "%s[%d] is %d: must be from 0 to %d", name, b,
-                            (int)used[b], full);
+    const struct args_sizes *z = &j->call.size;
+    j->first = malloc(((size_t)z->B + 1) * sizeof *j->first);
+    if (j->first == NULL)
+        return diag_nomem(d, "cpu");
+    j->items = 0;
+    for (int b = 0; b < z->B; b++) {
+        int64_t rows = cpu_rows(&j->call, b);
+        j->first[b] = j->items;
+        j->items += (rows + CPU_TILE_M - 1) / CPU_TILE_M * z->H;
+    }
+    j->first[z->B] = j->items;
     return true;
 }
 
-/* Captured tensors and params as the evaluator takes them. */
-static bool make_env(struct job *j, struct diag *d)
+/* The sequence of an item: the last that begins at or before it and is not
+ * empty. */
+static int sequence_of(const struct job *j, int64_t item)
 {
-    const facc_args *a = j->call.args;
-    const struct args_sizes *z = &j->call.size;
-    size_t nt = (size_t)a->n_tensors, np = (size_t)a->n_params;
-    j->tensors =
-        calloc(1, nt * sizeof *j->tensors + np * sizeof(union eval_value) + 1);
-    if (j->tensors == NULL)
-        return diag_nomem(d, "cpu");
-    union eval_value *params = (void *)(j->tensors + nt);
-    for (size_t i = 0; i < nt; i++) {
-        j->tensors[i].data = a->tensors[i].data;
-        for (int k = 0; k < a->tensors[i].rank; k++) {
-            j->tensors[i].shape[k] = a->tensors[i].shape[k];
-            j->tensors[i].stride[k] = a->tensors[i].stride[k];
-        }
+    int low = 0, high = j->call.size.B;
+    while (high - low > 1) {
+        int mid = low + (high - low) / 2;
+        if (j->first[mid] <= item)
+            low = mid;
+        else
+            high = mid;
     }
-    _Static_assert(sizeof *params == sizeof *a->params, "same union");
-    if (np > 0)
-        memcpy(params, a->params, np * sizeof *params);
-    j->call.env = (struct eval_env){z->B,          z->H,       z->Hkv,
-                                    z->Sq,         z->Skv,     a->seqused_q,
-                                    a->seqused_kv, j->tensors, params};
-    return true;
+    return low;
+}
+
+static bool run_item(struct job *j, struct cpu_scratch *s, int64_t item,
+                     struct diag *d)
+{
+    int b = sequence_of(j, item);
+    int64_t blocks = (j->first[b + 1] - j->first[b]) / j->call.size.H;
+    int64_t k = item - j->first[b];
+    return cpu_tile_run(&j->call, s, b, (int)(k / blocks),
+                        (int)(k % blocks) * CPU_TILE_M, d);
 }
 
 /* Items are taken in rising order, so every item below a failed one was
@@ -84,10 +88,7 @@ static void work(void *user)
         int64_t item = atomic_fetch_add(&j->next, 1);
         if (item >= j->items)
             break;
-        int64_t head = item / j->blocks;
-        if (!cpu_tile_run(&j->call, s, (int)(head / j->call.size.H),
-                          (int)(head % j->call.size.H),
-                          (int)(item % j->blocks) * CPU_TILE_M, &d)) {
+        if (!run_item(j, s, item, &d)) {
             note_failure(j, item, &d);
             break;
         }
@@ -97,9 +98,6 @@ static void work(void *user)
 
 static bool run(facc_ctx *ctx, struct job *j, int threads, struct diag *d)
 {
-    const struct args_sizes *z = &j->call.size;
-    j->blocks = (z->Sq + CPU_TILE_M - 1) / CPU_TILE_M;
-    j->items = (int64_t)z->B * z->H * j->blocks;
     j->failed = -1;
     j->d = d;
     atomic_init(&j->next, 0);
@@ -136,9 +134,7 @@ static bool attention(facc_ctx *ctx, const facc_program *p,
     if (!versioned_read(&a, sizeof a, args, "facc_args", d) ||
         (options != NULL &&
          !versioned_read(&o, sizeof o, options, "facc_cpu_options", d)) ||
-        !args_check(&a, &rules, &p->signature, z, d) ||
-        !used_fit("seqused_q", a.seqused_q, z->B, z->Sq, d) ||
-        !used_fit("seqused_kv", a.seqused_kv, z->B, z->Skv, d))
+        !args_check(&a, &rules, &p->signature, z, d))
         return false;
     if (o.threads < 0)
         return diag_set(d, DIAG_ARGUMENT, "cpu", NULL, 0,
@@ -147,9 +143,12 @@ static bool attention(facc_ctx *ctx, const facc_program *p,
     j.call.f64 = o.f64 != 0;
     j.call.kernels = cpu_kernels_get(j.call.f64);
     j.call.plan = p->compiled->plan;
-    bool ok = make_env(&j, d) &&
+    j.call.verdicts = p->compiled->verdict_plan;
+    bool ok = cpu_env_open(&j.call.env, &a, z, "cpu", d) &&
+              count_items(&j, d) &&
               run(ctx, &j, o.threads > 0 ? o.threads : ctx->cpu_threads, d);
-    free(j.tensors);
+    free(j.first);
+    cpu_env_close(&j.call.env);
     return ok;
 }
 

@@ -9,22 +9,24 @@
 #include <string.h>
 
 #include "runtime/cpu/cpu_convert.h"
+#include "runtime/cpu/cpu_mask.h"
 
 enum { M = CPU_TILE_M, N = CPU_TILE_N, GROUP = 16 };
 
 struct cpu_scratch {
     struct eval_state *eval; /* NULL: no mods */
-    void *q;                 /* [M][D] */
-    void *s;                 /* [M][N] scores, then probabilities */
-    void *o;                 /* [M][dv_pad] not yet divided by l */
-    void *k;                 /* [D][N] packed */
-    void *v;                 /* [N][dv_pad] packed */
-    float *rows;             /* [GROUP][max(D, Dv)] */
-    double *out;             /* [Dv] */
-    uint8_t *keep;           /* [M][N] */
-    uint8_t *dead;           /* [M][N] masked cells; special V tiles only */
-    double m[M], l[M];       /* running maximum, sum */
-    int dv_pad;              /* Dv up to whole vectors */
+    struct cpu_mask mask;
+    void *q;           /* [M][D] */
+    void *s;           /* [M][N] scores, then probabilities */
+    void *o;           /* [M][dv_pad] not yet divided by l */
+    void *k;           /* [D][N] packed */
+    void *v;           /* [N][dv_pad] packed */
+    float *rows;       /* [GROUP][max(D, Dv)] */
+    double *out;       /* [Dv] */
+    uint8_t *keep;     /* [M][N] */
+    uint8_t *dead;     /* [M][N] masked cells; special V tiles only */
+    double m[M], l[M]; /* running maximum, sum */
+    int dv_pad;        /* Dv up to whole vectors */
 };
 
 /* --- memory ------------------------------------------------------------- */
@@ -63,17 +65,17 @@ struct cpu_scratch *cpu_scratch_new(const struct cpu_call *call)
     if (block == NULL)
         return NULL;
     lay_out(&head, call, block + own);
-    if (eval_plan_has_score(call->plan) || eval_plan_has_mask(call->plan)) {
-        head.eval = eval_state_new(call->plan, call->f64 ? EVAL_F64 : EVAL_F32,
-                                   N, &call->env);
-        if (head.eval == NULL) {
-            free(block);
-            return NULL;
-        }
-    }
     struct cpu_scratch *s = (void *)block;
     *s = head;
-    return s;
+    bool eval =
+        eval_plan_has_score(call->plan) || eval_plan_has_mask(call->plan);
+    if (eval)
+        s->eval = eval_state_new(call->plan, call->f64 ? EVAL_F64 : EVAL_F32, N,
+                                 &call->env.env);
+    if (cpu_mask_open(&s->mask, call) && (!eval || s->eval != NULL))
+        return s;
+    cpu_scratch_free(s);
+    return NULL;
 }
 
 void cpu_scratch_free(struct cpu_scratch *s)
@@ -81,13 +83,29 @@ void cpu_scratch_free(struct cpu_scratch *s)
     if (s == NULL)
         return;
     eval_state_free(s->eval);
+    cpu_mask_close(&s->mask);
     free(s);
 }
 
 /* --- operands ----------------------------------------------------------- */
 
-static char *at(const facc_tensor *t, int64_t b, int64_t h, int64_t row)
+/* A tile of the loop below. */
+struct tile {
+    int b, h, hkv, q0, rows; /* query rows */
+    int kv0, n;              /* columns */
+    int n_pad;               /* columns up to whole vectors */
+    bool mask;               /* some cells may be masked: keep holds them */
+    const uint8_t *given;    /* what block lists say, or NULL: cpu_mask.h */
+};
+
+/* Row of sequence b; packed sequences begin at `cu`. */
+static char *at(const facc_tensor *t, const int32_t *cu, int64_t b, int64_t h,
+                int64_t row)
 {
+    if (cu != NULL) {
+        row += cu[b];
+        b = 0;
+    }
     int64_t e = b * t->stride[0] + h * t->stride[1] + row * t->stride[2];
     return (char *)t->data + e * (int64_t)dtype_size((enum dtype)t->dtype);
 }
@@ -97,30 +115,33 @@ static char *row_of(const struct cpu_call *call, void *matrix, int row, int ld)
     return (char *)matrix + (size_t)row * (size_t)ld * call->kernels->size;
 }
 
-static void load_q(const struct cpu_call *call, struct cpu_scratch *s, int b,
-                   int h, int q0, int rows)
+static void load_q(const struct cpu_call *call, struct cpu_scratch *s,
+                   const struct tile *t)
 {
     const facc_tensor *q = &call->args->q;
     int dim = call->size.D;
-    for (int i = 0; i < rows; i++) {
-        cpu_load_row(s->rows, (enum dtype)q->dtype, at(q, b, h, q0 + i),
+    for (int i = 0; i < t->rows; i++) {
+        cpu_load_row(s->rows, (enum dtype)q->dtype,
+                     at(q, call->args->cu_seqlens_q, t->b, t->h, t->q0 + i),
                      q->stride[3], dim);
         call->kernels->widen(row_of(call, s->q, i, dim), s->rows, dim);
     }
 }
 
 /* K rows as columns; beyond n up to a multiple of 32 they are 0. */
-static void load_k(const struct cpu_call *call, struct cpu_scratch *s, int b,
-                   int hkv, int kv0, int n)
+static void load_k(const struct cpu_call *call, struct cpu_scratch *s,
+                   const struct tile *t)
 {
     const facc_tensor *k = &call->args->k;
+    const int32_t *cu = call->args->cu_seqlens_kv;
     int dim = call->size.D;
-    for (int c = 0; c < n || c % 32 != 0; c += GROUP) {
+    for (int c = 0; c < t->n || c % 32 != 0; c += GROUP) {
         for (int i = 0; i < GROUP; i++) {
             float *row = s->rows + (size_t)i * (size_t)dim;
-            if (c + i < n)
+            if (c + i < t->n)
                 cpu_load_row(row, (enum dtype)k->dtype,
-                             at(k, b, hkv, kv0 + c + i), k->stride[3], dim);
+                             at(k, cu, t->b, t->hkv, t->kv0 + c + i),
+                             k->stride[3], dim);
             else
                 memset(row, 0, (size_t)dim * sizeof *row);
         }
@@ -128,47 +149,50 @@ static void load_k(const struct cpu_call *call, struct cpu_scratch *s, int b,
     }
 }
 
+/* Column j of the tile. */
 static void load_v_row(const struct cpu_call *call, struct cpu_scratch *s,
-                       int b, int hkv, int row)
+                       const struct tile *t, int j)
 {
     const facc_tensor *v = &call->args->v;
-    cpu_load_row(s->rows, (enum dtype)v->dtype, at(v, b, hkv, row),
+    cpu_load_row(s->rows, (enum dtype)v->dtype,
+                 at(v, call->args->cu_seqlens_kv, t->b, t->hkv, t->kv0 + j),
                  v->stride[3], call->size.Dv);
 }
 
 /* True when some value is infinite or NaN. */
-static bool load_v(const struct cpu_call *call, struct cpu_scratch *s, int b,
-                   int hkv, int kv0, int n)
+static bool load_v(const struct cpu_call *call, struct cpu_scratch *s,
+                   const struct tile *t)
 {
     bool special = false;
-    for (int i = 0; i < n; i++) {
-        load_v_row(call, s, b, hkv, kv0 + i);
-        special |= call->kernels->pack_row(s->v, n, s->dv_pad, i, call->size.Dv,
-                                           s->rows);
+    for (int j = 0; j < t->n; j++) {
+        load_v_row(call, s, t, j);
+        special |= call->kernels->pack_row(s->v, t->n, s->dv_pad, j,
+                                           call->size.Dv, s->rows);
     }
     return special;
 }
 
 /* --- one KV tile -------------------------------------------------------- */
 
-/* A tile of the loop below. */
-struct tile {
-    int b, h, hkv, q0, rows; /* query rows */
-    int kv0, n;              /* columns */
-    int n_pad;               /* columns up to whole vectors */
-    bool mask;               /* some cells may be masked: keep holds them */
-};
+static const uint8_t *given_row(const struct tile *t, int i)
+{
+    return t->given != NULL ? t->given + (size_t)i * N : NULL;
+}
 
 /* The mask of a tile whose mask does not need scores. Sets *none when no
  * cell is kept: such a tile costs no more than this. */
-static bool mask_rows(struct cpu_scratch *s, const struct tile *t, bool *none,
-                      struct diag *d)
+static bool mask_rows(const struct cpu_call *call, struct cpu_scratch *s,
+                      const struct tile *t, bool *none, struct diag *d)
 {
+    bool asks = eval_plan_has_mask(call->plan);
     *none = true;
     for (int i = 0; i < t->rows; i++) {
         uint8_t *keep = s->keep + (size_t)i * N;
-        if (!eval_row(s->eval, t->q0 + i, NULL, keep, d))
+        const uint8_t *given = given_row(t, i);
+        if (asks && !eval_row_given(s->eval, t->q0 + i, given, NULL, keep, d))
             return false;
+        for (int j = 0; j < t->n && !asks; j++) /* only lists can mask */
+            keep[j] = given[j] >> 1;
         *none &= memchr(keep, 1, (size_t)t->n) == NULL;
     }
     return true;
@@ -194,7 +218,8 @@ static bool score_rows(const struct cpu_call *call, struct cpu_scratch *s,
     for (int i = 0; i < t->rows; i++) {
         void *row = row_of(call, s->s, i, N);
         uint8_t *keep = s->keep + (size_t)i * N;
-        if (eval && !eval_row(s->eval, t->q0 + i, row, both ? keep : NULL, d))
+        if (eval && !eval_row_given(s->eval, t->q0 + i, given_row(t, i), row,
+                                    both ? keep : NULL, d))
             return false;
         if (t->mask)
             call->kernels->mask(t->n, row, keep);
@@ -246,7 +271,7 @@ static void add_special(const struct cpu_call *call, struct cpu_scratch *s,
                         const struct tile *t)
 {
     for (int j = 0; j < t->n; j++) {
-        load_v_row(call, s, t->b, t->hkv, t->kv0 + j);
+        load_v_row(call, s, t, j);
         for (int i = 0; i < t->rows; i++)
             if (!s->dead[i * N + j])
                 call->kernels->add_row(
@@ -265,17 +290,17 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
         return false;
     if (t->mask && !eval_plan_mask_reads_score(call->plan)) {
         bool none;
-        if (!mask_rows(s, t, &none, d))
+        if (!mask_rows(call, s, t, &none, d))
             return false;
         if (none)
             return true;
     }
-    load_k(call, s, t->b, t->hkv, t->kv0, t->n);
+    load_k(call, s, t);
     k->gemm(false, call->scale, t->rows, n32, dim, s->q, (size_t)dim, s->k,
             s->s, N);
     if (!score_rows(call, s, t, d))
         return false;
-    bool special = load_v(call, s, t->b, t->hkv, t->kv0, t->n);
+    bool special = load_v(call, s, t);
     if (special)
         note_dead(call, s, t);
     softmax_rows(call, s, t);
@@ -293,6 +318,7 @@ static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
                       const struct tile *t, int i, bool used)
 {
     const facc_tensor *o = &call->args->o, *lse = &call->args->lse;
+    const int32_t *cu = call->args->cu_seqlens_q;
     const void *row = row_of(call, s->o, i, s->dv_pad);
     double l = used ? s->l[i] : 0; /* 0: nothing to attend to */
     for (int c = 0; c < call->size.Dv; c++) {
@@ -300,11 +326,29 @@ static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
                              : (double)((const float *)row)[c];
         s->out[c] = l == 0 ? 0 : x / l;
     }
-    cpu_store_row((enum dtype)o->dtype, at(o, t->b, t->h, t->q0 + i),
+    cpu_store_row((enum dtype)o->dtype, at(o, cu, t->b, t->h, t->q0 + i),
                   o->stride[3], call->size.Dv, s->out);
     if (lse->data != NULL)
-        dtype_store((enum dtype)lse->dtype, at(lse, t->b, t->h, t->q0 + i),
+        dtype_store((enum dtype)lse->dtype, at(lse, cu, t->b, t->h, t->q0 + i),
                     l == 0 ? -INFINITY : s->m[i] + log(l));
+}
+
+static void begin_rows(const struct cpu_call *call, struct cpu_scratch *s,
+                       const struct tile *t)
+{
+    for (int i = 0; i < t->rows; i++) {
+        s->m[i] = -INFINITY;
+        s->l[i] = 0;
+    }
+    memset(s->o, 0, (size_t)t->rows * (size_t)s->dv_pad * call->kernels->size);
+    load_q(call, s, t);
+    cpu_mask_head(&s->mask, t->b, t->h);
+}
+
+int cpu_rows(const struct cpu_call *call, int b)
+{
+    const int32_t *cu = call->args->cu_seqlens_q;
+    return cu != NULL ? cu[b + 1] - cu[b] : call->size.Sq;
 }
 
 static int used_length(const int32_t *used, int b, int full)
@@ -315,31 +359,23 @@ static int used_length(const int32_t *used, int b, int full)
 bool cpu_tile_run(const struct cpu_call *call, struct cpu_scratch *s, int b,
                   int h, int q0, struct diag *d)
 {
-    int end = call->size.Sq - q0 < M ? call->size.Sq - q0 : M;
-    int used = used_length(call->args->seqused_q, b, call->size.Sq) - q0;
-    int kv = used_length(call->args->seqused_kv, b, call->size.Skv);
+    const struct eval_env *e = &call->env.env;
+    int left = cpu_rows(call, b) - q0, end = left < M ? left : M;
+    int used = used_length(e->len_q, b, call->size.Sq) - q0;
+    int kv = used_length(e->len_kv, b, call->size.Skv);
+    int w = call->kernels->width;
     struct tile t = {.b = b, .h = h, .q0 = q0};
-    struct eval_range r = {0, kv, 0, kv};
     t.hkv = h / (call->size.H / call->size.Hkv);
     t.rows = used < 0 ? 0 : used < end ? used : end;
-    for (int i = 0; i < t.rows; i++) {
-        s->m[i] = -INFINITY;
-        s->l[i] = 0;
-    }
-    memset(s->o, 0, (size_t)t.rows * (size_t)s->dv_pad * call->kernels->size);
-    load_q(call, s, b, h, q0, t.rows);
-    if (t.rows == 0)
-        r.hi = 0;
-    else if (s->eval != NULL)
-        eval_kv_range(s->eval, b, h, q0, q0 + t.rows, kv, &r);
-    int w = call->kernels->width;
-    /* tiles begin at multiples of N whatever the range: same bits */
-    for (int64_t kv0 = r.lo / N * N; kv0 < r.hi; kv0 += N) {
-        t.kv0 = (int)kv0;
+    begin_rows(call, s, &t);
+    /* tiles begin at multiples of N whatever is EMPTY: same bits */
+    for (t.kv0 = 0; t.kv0 < kv && t.rows > 0; t.kv0 += N) {
         t.n = kv - t.kv0 < N ? kv - t.kv0 : N;
         t.n_pad = (t.n + w - 1) / w * w;
-        t.mask = kv0 < r.full_lo || kv0 + t.n > r.full_hi;
-        if (!run_tile(call, s, &t, d))
+        enum verdict v =
+            cpu_mask_tile(&s->mask, q0, t.rows, t.kv0, t.n, &t.given);
+        t.mask = v == VERDICT_PARTIAL;
+        if (v != VERDICT_EMPTY && !run_tile(call, s, &t, d))
             return false;
     }
     for (int i = 0; i < end; i++)

@@ -1,5 +1,5 @@
 /* The evaluator against literals and loops written by hand: ops, rows, reads
- * outside of tensors, ranges of columns, memory running out. */
+ * outside of tensors, one side's values, memory running out. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -369,86 +369,80 @@ START_TEST(empty_tensor)
 }
 END_TEST
 
-/* --- column ranges --- */
+/* --- cells that something else decides --- */
 
-/* Against every cell: outside nothing is kept, inside all is. */
-static void check_range(ir_ref keep, bool exact)
+/* Block lists: masked cells report nothing, cells that count only what the
+ * score reads. */
+START_TEST(given_cells)
 {
-    struct ir_roots roots = {ir_score(g), keep};
-    struct eval_plan *p = eval_plan_new(arena, g, &roots);
-    struct eval_state *s = eval_state_new(p, EVAL_F32, 50, &env);
-    ck_assert_ptr_nonnull(s);
-    for (int64_t h = 0; h < 4; h++)
-        for (int64_t q0 = 0; q0 < 40; q0 += 7) {
-            int64_t q1 = q0 + 7 < 40 ? q0 + 7 : 40;
-            int any[50] = {0}, all[50];
-            for (int k = 0; k < 50; k++)
-                all[k] = 1;
-            ck_assert(eval_tile(s, 0, h, 0, 50, &diag));
-            for (int64_t q = q0; q < q1; q++) {
-                uint8_t kept[50];
-                ck_assert(eval_row(s, q, NULL, kept, &diag));
-                for (int k = 0; k < 50; k++) {
-                    any[k] |= kept[k];
-                    all[k] &= kept[k];
-                }
-            }
-            struct eval_range r;
-            eval_kv_range(s, 0, h, q0, q1, 50, &r);
-            ck_assert(0 <= r.lo && r.lo <= r.hi && r.hi <= 50);
-            ck_assert(r.lo < r.hi || r.lo == 0);
-            for (int k = 0; k < 50; k++) {
-                bool out = k < r.lo || k >= r.hi;
-                bool full = k >= r.full_lo && k < r.full_hi;
-                ck_assert(!(out && any[k]) && !(full && !all[k]));
-                if (exact)
-                    ck_assert(out == !any[k] && full == all[k]);
-            }
-        }
+    enum { MASKED = 1, COUNTS = 2, ASKED = 3 };
+    float data[4] = {5, 1, 5, 1};
+    struct eval_tensor t = {data, {4}, {1}};
+    env.tensors = &t;
+    int id = tensor("t", DTYPE_F32, 1, (int64_t[]){4});
+    ir_ref kv = var(IR_VAR_KV), v = ir_load(g, id, 1, &kv);
+    struct ir_roots roots = {v, ir_lt(g, f(2), v)};
+    struct eval_state *s =
+        eval_state_new(eval_plan_new(arena, g, &roots), EVAL_F64, 6, &env);
+    const uint8_t ways[6] = {ASKED, ASKED, MASKED, COUNTS, MASKED, MASKED};
+    uint8_t given[6], kept[6];
+    double row[6];
+    memcpy(given, ways, sizeof given);
+    ck_assert(eval_tile(s, 0, 0, 0, 6, &diag));
+    ck_assert(eval_row_given(s, 0, given, NULL, kept, &diag));
+    ck_assert(eval_row_given(s, 0, given, row, kept, &diag));
+    for (int k = 0; k < 6; k++)
+        ck_assert_int_eq(kept[k], k == 0 || k == 3);
+    ck_assert(!eval_row(s, 0, NULL, kept, &diag));
+    given[4] = COUNTS; /* whatever the mask, but its score is bad */
+    diag_init(&diag);
+    ck_assert(eval_row_given(s, 0, given, NULL, kept, &diag));
+    ck_assert_int_eq(kept[4], 1);
+    ck_assert(!eval_row_given(s, 0, given, row, kept, &diag));
+    ck_assert_int_eq(diag.status, DIAG_BOUNDS);
+    given[4] = ASKED;
+    diag_init(&diag);
+    ck_assert(!eval_row_given(s, 0, given, NULL, kept, &diag));
     eval_state_free(s);
-}
-
-START_TEST(ranges)
-{
-    ir_ref q = var(IR_VAR_Q), kv = var(IR_VAR_KV), h = var(IR_VAR_H);
-    ir_ref d = ir_sub(g, q, kv), causal = ir_le(g, i(0), d);
-    check_range(ir_const_b(g, true), true);
-    check_range(ir_const_b(g, false), true);
-    check_range(causal, true);
-    check_range(ir_le(g, d, i(0)), true);
-    check_range(ir_and2(g, causal, ir_lt(g, d, i(12))), true);
-    check_range(ir_le(g, d, ir_mul(g, h, i(4))), true);
-    check_range(ir_lt(g, h, i(2)), true);
-    check_range(ir_and2(g, causal, ir_lt(g, h, i(2))), true);
-    check_range(ir_le(g, ir_mul(g, kv, i(3)), ir_add(g, q, i(20))), true);
-    check_range(ir_le(g, ir_add(g, q, i(30)), kv), true);
-    check_range(ir_le(g, ir_add(g, q, i(90)), kv), true);
-    check_range(ir_lt(g, q, i(21)), true);
-    check_range(ir_lt(g, kv, i(21)), true);
-    ir_ref odd = ir_eq(g, ir_floormod(g, kv, i(2)), i(1));
-    check_range(ir_and2(g, causal, odd), false);
-    check_range(ir_or2(g, causal, odd), false);
 }
 END_TEST
 
-/* Tile-scope reads outside a tensor bound nothing. */
-START_TEST(range_of_a_bad_read)
+/* --- one side --- */
+
+/* Values of q alone for all rows at once, as eval_row has them one by one. */
+START_TEST(side_values)
 {
-    static const int32_t start[1] = {0};
-    struct eval_tensor t = {start, {1}, {1}};
-    struct eval_range r;
+    int32_t data[8] = {3, 1, 4, 1, 5, 9, 2, 6};
+    struct eval_tensor t = {data, {8}, {1}};
     env.tensors = &t;
-    int id = tensor("start", DTYPE_I32, 1, (int64_t[]){1});
-    ir_ref h = var(IR_VAR_H);
-    struct ir_roots roots = {
-        ir_score(g),
-        ir_le(g, ir_load(g, id, 1, &h), ir_sub(g, var(IR_VAR_KV), i(5)))};
-    struct eval_state *s =
-        eval_state_new(eval_plan_new(arena, g, &roots), EVAL_F32, 50, &env);
-    eval_kv_range(s, 0, 0, 0, 8, 50, &r);
-    ck_assert(r.lo == 5 && r.hi == 50 && r.full_lo == 5 && r.full_hi == 50);
-    eval_kv_range(s, 0, 1, 0, 8, 50, &r);
-    ck_assert(r.lo == 0 && r.hi == 50 && r.full_lo == r.full_hi);
+    int id = tensor("t", DTYPE_I32, 1, (int64_t[]){8});
+    ir_ref q = var(IR_VAR_Q), h = var(IR_VAR_H);
+    ir_ref x = ir_load(g, id, 1, (ir_ref[]){ir_sub(g, q, h)});
+    ir_ref nodes[4] = {ir_add(g, x, q), ir_lt(g, x, i(3)), ir_mul(g, h, i(7)),
+                       ir_to_float(g, x)};
+    struct eval_plan *p = eval_plan_new_side(arena, g, 4, nodes);
+    ck_assert_ptr_nonnull(p);
+    struct eval_state *s = eval_state_new(p, EVAL_F32, 16, &env);
+    eval_side(s, 0, 1, 1, 8); /* reads t[0 .. 7] */
+    struct eval_column c = eval_side_value(s, 0);
+    ck_assert(c.wide && c.bad == NULL);
+    for (int k = 0; k < 8; k++) {
+        ck_assert_int_eq(((const int64_t *)c.value)[k], data[k] + k + 1);
+        ck_assert_int_eq(((const uint8_t *)eval_side_value(s, 1).value)[k],
+                         data[k] < 3);
+        ck_assert(((const float *)eval_side_value(s, 3).value)[k] ==
+                  (float)data[k]);
+    }
+    c = eval_side_value(s, 2);
+    ck_assert(!c.wide && *(const int64_t *)c.value == 7);
+    eval_side(s, 0, 2, 0, 9); /* t[-2 .. 6] */
+    c = eval_side_value(s, 0);
+    ck_assert_ptr_nonnull(c.bad);
+    for (int k = 0; k < 9; k++)
+        ck_assert_int_eq(c.bad[k], k < 2);
+    ck_assert(eval_side_value(s, 2).bad == NULL);
+    eval_side(s, 1, 0, 0, 0);
+    ck_assert_int_eq(*(const int64_t *)eval_side_value(s, 2).value, 0);
     eval_state_free(s);
 }
 END_TEST
@@ -518,8 +512,8 @@ int main(void)
     tcase_add_test(t, bad_read_reported);
     tcase_add_test(t, bad_read_that_does_not_matter);
     tcase_add_test(t, empty_tensor);
-    tcase_add_test(t, ranges);
-    tcase_add_test(t, range_of_a_bad_read);
+    tcase_add_test(t, given_cells);
+    tcase_add_test(t, side_values);
     tcase_add_test(t, allocation_fails);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
