@@ -58,6 +58,9 @@ for device in $devices; do
         --tensor sentence=$data/sentence.npy
 done
 
+say "The mask of sentence_softcap.lua: what is known before the kernel runs"
+"$facc" mask examples/sentence_softcap.lua --tensor sentence=$data/sentence.npy --tile 16x16
+
 if [ $failures != 0 ]; then
     echo "quickstart: $failures runs failed" >&2
     exit 1

@@ -124,7 +124,8 @@ struct job {
     facc_tensor *tensors; /* of args */
     facc_scalar_value *params;
     struct array sequences[SEQ_ARRAYS]; /* of args; data NULL: not given */
-    int device;                         /* -1: CPU */
+    bool tokens_first; /* Q, K, V came as [T, H, D]: O is to be so, too */
+    int device;        /* -1: CPU */
     char device_name[160];
 };
 /* Loads program, tensors and params as the options say. EXIT_OK or the exit

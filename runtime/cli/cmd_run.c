@@ -23,7 +23,7 @@ static const char help[] =
     "  --tensor NAME=FILE.npy, --param NAME=VALUE   what the mods capture\n"
     "  --cu-seqlens-q A.npy, --cu-seqlens-kv B.npy   packed sequences, one\n"
     "                         behind the other: [n + 1] offsets; Q is then\n"
-    "                         [1, H, Tq, D] or [H, Tq, D], b the sequence\n"
+    "                         [1, H, Tq, D] or [Tq, H, D], b the sequence\n"
     "  --seqused-q U.npy, --seqused-kv U.npy   [B] used lengths\n"
     "  --scale X              softmax scale; default 1/sqrt(D)\n"
     "  --dtype T              f32 f16 bf16 e4m3 e5m2 (GPU: f16 bf16);\n"
@@ -115,9 +115,21 @@ static int print_json(const struct job *job, double ms,
 static int write_outputs(const struct options *o, const struct job *job)
 {
     char why[512];
-    if (o->out && !npy_write(o->out, &job->args.o, why, sizeof why))
+    facc_tensor out = job->args.o, lse = job->args.lse;
+    if (job->tokens_first) { /* [T, H, Dv] and [H, T] */
+        const int order[3] = {2, 1, 3};
+        for (int d = 0; d < 3; d++) {
+            out.shape[d] = job->args.o.shape[order[d]];
+            out.stride[d] = job->args.o.stride[order[d]];
+            lse.shape[d] = job->args.lse.shape[d < 2 ? d + 1 : 0];
+            lse.stride[d] = job->args.lse.stride[d < 2 ? d + 1 : 0];
+        }
+        out.rank = 3;
+        lse.rank = 2;
+    }
+    if (o->out && !npy_write(o->out, &out, why, sizeof why))
         return cli_fail("%s", why);
-    if (o->lse && !npy_write(o->lse, &job->args.lse, why, sizeof why))
+    if (o->lse && !npy_write(o->lse, &lse, why, sizeof why))
         return cli_fail("%s", why);
     return EXIT_OK;
 }

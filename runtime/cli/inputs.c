@@ -442,32 +442,35 @@ int job_captures(const struct options *o, struct job *job)
     return rc ? rc : load_params(o, job);
 }
 
-/* Packed Q, K and V may come as [H, T, D]. */
-static void add_batch(facc_tensor *t)
+/* Packed tokens, [T, H, D], as [1, H, T, D]. */
+static void heads_first(facc_tensor *t)
 {
-    if (t->rank != 3)
-        return;
-    for (int d = 3; d > 0; d--) {
-        t->shape[d] = t->shape[d - 1];
-        t->stride[d] = t->stride[d - 1];
-    }
-    t->shape[0] = 1;
+    const int64_t rows = t->shape[0], heads = t->shape[1], dim = t->shape[2];
     t->rank = 4;
+    const int64_t shape[4] = {1, heads, rows, dim};
+    const int64_t stride[4] = {rows * heads * dim, dim, heads * dim, 1};
+    memcpy(t->shape, shape, sizeof shape);
+    memcpy(t->stride, stride, sizeof stride);
 }
 
-static int check_ranks(facc_args *a)
+static int check_ranks(struct job *job)
 {
-    if (a->cu_seqlens_q) {
-        add_batch(&a->q);
-        add_batch(&a->k);
-        add_batch(&a->v);
+    facc_args *a = &job->args;
+    const bool packed = a->cu_seqlens_q != NULL;
+    const int rank = a->q.rank;
+    if ((rank != 4 && !(rank == 3 && packed)) || a->k.rank != rank ||
+        a->v.rank != rank)
+        return cli_fail(
+            "Q, K and V have four dimensions, %s; got rank %d, %d, %d",
+            packed ? "[1, H, T, D], or packed [T, H, D]" : "[B, H, S, D]",
+            a->q.rank, a->k.rank, a->v.rank);
+    job->tokens_first = rank == 3;
+    if (job->tokens_first) {
+        heads_first(&a->q);
+        heads_first(&a->k);
+        heads_first(&a->v);
     }
-    if (a->q.rank == 4 && a->k.rank == 4 && a->v.rank == 4)
-        return EXIT_OK;
-    return cli_fail("Q, K and V have four dimensions, %s; got rank %d, %d, %d",
-                    a->cu_seqlens_q ? "[1, H, T, D] or packed [H, T, D]"
-                                    : "[B, H, S, D]",
-                    a->q.rank, a->k.rank, a->v.rank);
+    return EXIT_OK;
 }
 
 int job_prepare(const struct command *c, const struct options *o,
@@ -489,7 +492,7 @@ int job_prepare(const struct command *c, const struct options *o,
     if (!rc)
         rc = sequences_load(c, o, job);
     if (!rc)
-        rc = check_ranks(&job->args);
+        rc = check_ranks(job);
     if (!rc)
         rc = sequences_fit(job);
     if (rc)

@@ -11,7 +11,8 @@ cd "$work" || exit 1
 n=0
 bad=0
 
-# want CODE 'PATTERN' COMMAND...: exit code and a line of output that matches.
+# want CODE 'PATTERN' COMMAND...: exit code and a line of output that matches;
+# '': no output at all.
 want() {
     code=$1
     pattern=$2
@@ -19,12 +20,18 @@ want() {
     n=$((n + 1))
     "$@" >output 2>&1
     got=$?
-    if [ "$got" -ne "$code" ] || ! grep -qE -- "$pattern" output; then
+    if [ "$got" -ne "$code" ] || { [ -n "$pattern" ] && ! grep -qE -- "$pattern" output; } ||
+        { [ -z "$pattern" ] && [ -s output ]; }; then
         bad=$((bad + 1))
         echo "FAILED: $*"
         echo "  wanted exit code $code and /$pattern/, got $got and:"
         sed 's/^/  | /' output | head -12
     fi
+}
+
+is_json() { # the last output
+    mv output json
+    want 0 '^$' "$python" -c 'import json; json.load(open("json", encoding="utf-8")); print()'
 }
 
 "$python" - <<'P'
@@ -42,6 +49,17 @@ np.save("slopes3.npy", np.array([0.5, 0.25, 0.125], np.float32))
 np.save("islopes.npy", np.array([1, 2, 3, 4], np.int64))
 np.save("big.npy", np.array([1, 2, 3, 1 << 40], np.int64))
 np.save("raw16.npy", rng.standard_normal((1, 4, 50, 16), dtype=np.float32).view(np.uint32).__rshift__(16).astype(np.uint16))
+np.save("cu_q.npy", np.array([0, 20, 20, 50], np.int32))
+np.save("cu_kv.npy", np.array([0, 30, 31, 70], np.int64))
+np.save("cu_late.npy", np.array([1, 30, 31, 70], np.int32))
+np.save("cu_falls.npy", np.array([0, 31, 30, 70], np.int32))
+np.save("cu_two.npy", np.array([0, 30, 70], np.int32))
+np.save("cu_plane.npy", np.zeros((2, 2), np.int32))
+np.save("used.npy", np.array([7, 0, 11], np.int32))
+for n in "qkv": # tokens first, as packed sequences are often kept
+    np.save(n + "_tokens.npy", np.ascontiguousarray(np.load(n + ".npy")[0].swapaxes(0, 1)))
+np.save("ids.npy", (np.arange(200, dtype=np.int32) // 30)[None].repeat(2, 0))
+np.save("table.npy", np.eye(64, dtype=bool).repeat(2, 0).repeat(2, 1))
 data = open("q.npy", "rb").read()
 open("cut.npy", "wb").write(data[:-100])
 open("cuthead.npy", "wb").write(data[:40])
@@ -126,9 +144,60 @@ want 0 'keep' "$facc" emit alibi.lua
 want 0 'struct Variant' "$facc" emit alibi.lua --what variant
 want 0 'facc_forward' "$facc" emit alibi.lua --what flat
 want 0 'slopes' "$facc" explain alibi.lua
+want 0 'tier +analytic' "$facc" explain alibi.lua
+want 0 'tier +ranged: .*ids.* line 7' "$facc" explain "$root/examples/document.lua"
+want 0 '"tier":[[:space:]]*"ranged"' "$facc" explain "$root/examples/document.lua" --json
 want 0 'entries' "$facc" cache ls
 want 0 'CPU' "$facc" doctor
 want 0 'TFLOP' "$facc" run --q raw16.npy:bf16 --k k.npy --v v.npy --dtype bf16 --device cpu --stats
+
+cu='--cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_kv.npy'
+# mask
+want 0 '^EMPTY +56 +43.75 %' "$facc" mask --mask 'q >= kv' --sq 1024 --tile 128x64
+want 0 '^PARTIAL +16 +12.50 %' "$facc" mask --mask 'q >= kv' --tile 128x64
+want 0 '^FULL +56 +43.75 %' "$facc" mask --mask 'q >= kv' --tile 128x64
+want 0 'cells +524800 +50.05 % of 1048576 count' "$facc" mask --mask 'q >= kv' --tile 128x64
+want 0 '^saved +43.75 %' "$facc" mask --mask 'q >= kv' --tile 128x64
+want 0 '^####\+\+\.\.$' "$facc" mask --mask 'q >= kv' --sq 512 --tile 128x64
+want 0 'tier +none' "$facc" mask --sq 16
+want 0 'tier +analytic' "$facc" mask --mask 'q - kv < w' --param w=5
+want 0 'tier +ranged: .*ids' "$facc" mask "$root/examples/document.lua" --tensor ids=ids.npy --batch 1
+want 0 '200 queries x 200 keys, sequence 1' "$facc" mask "$root/examples/document.lua" --tensor ids=ids.npy --batch 1
+want 0 'tier +scanned: .*t\[' "$facc" mask --mask 't[q][kv]' --tensor t=table.npy --sq 128
+want 0 'tier +opaque' "$facc" mask --score 'score > 0 and q >= kv and score or -1/0'
+want 0 '30 queries x 39 keys, sequence 2' "$facc" mask --mask 'q >= kv' $cu --batch 2
+want 0 'cells +66 ' "$facc" mask --mask 'q >= kv' --sq 30 --seqused-q used.npy --batch 2 --seqused-kv used.npy --tile 8x8 --skv 66
+want 0 'tiles +64x64: 8192 x 8192 = 67108864' "$facc" mask --mask 'q >= kv and q - kv < 100' --sq 524288 --tile 64x64
+want 0 '"work_saved":[[:space:]]*0.4375' "$facc" mask --mask 'q >= kv' --tile 128x64 --json
+is_json
+want 0 '"kept":[[:space:]]*null' "$facc" mask --score 'score > 0 and score or -1/0' --json
+want 0 '' "$facc" mask --mask 'q >= kv' -o causal.png
+want 0 '' "$facc" mask --mask 'q >= kv' --sq 3 --skv 5 -o small.png
+want 0 '' "$facc" mask --mask 'q - kv < 9' --sq 300000 --skv 70 --tile 4096x64 -o tall.png
+want 0 '"map"' "$facc" mask --mask 'q >= kv' --json -o both.png
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import struct
+for name in "causal", "small", "tall", "both":
+    data = open(name + ".png", "rb").read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and data[-8:-4] == b"IEND" and data[12:16] == b"IHDR", name
+    width, height = struct.unpack(">II", data[16:24])
+    assert 400 <= width <= 1200 and 200 <= height <= 1210 and len(data) < 100000, (name, width, height)
+P
+want 1 'no/such/dir.png: No such file' "$facc" mask --mask 'q >= kv' -o no/such/dir.png
+want 1 'No space' "$facc" mask --mask 'q >= kv' -o /dev/full
+want 1 'has no picture' "$facc" mask --sq 0 -o x.png
+want 0 'tiles +256x48: 0 x 0' "$facc" mask --sq 0
+want 1 'too many: give a larger --tile' "$facc" mask --mask 'q >= kv' --sq 1073741824
+want 1 '\-\-batch 2: there are 2' "$facc" mask "$root/examples/document.lua" --tensor ids=ids.npy --batch 2
+want 1 '\-\-head 4: there are 4' "$facc" mask alibi.lua --tensor slopes=slopes.npy --param window=9 --head 4
+want 1 '\[2, 200\], expected \[2, 100\]' "$facc" mask "$root/examples/document.lua" --tensor ids=ids.npy --skv 100
+want 1 "outside|'ids'" "$facc" mask --mask 'ids[b][q] == ids[b][kv]' --tensor ids=ids.npy --sq 300
+want 2 'ROWSxCOLUMNS' "$facc" mask --tile 128
+want 2 'ROWSxCOLUMNS' "$facc" mask --tile 0x64
+want 2 '2\^30' "$facc" mask --sq -1
+want 2 'the lengths of packed' "$facc" mask --sq 8 $cu
+want 2 'no option' "$facc" mask --q q.npy
 
 # usage: exit code 2
 want 2 'no command' "$facc" walk
@@ -232,10 +301,6 @@ want 1 'score' "$facc" run --score 'score +' $qkv --stats
 want 1 'kvv' "$facc" run --mask 'q >= kvv' $qkv --stats
 
 # names of files: JSON stays JSON
-is_json() { # the last output
-    mv output json
-    want 0 '^$' "$python" -c 'import json; json.load(open("json", encoding="utf-8")); print()'
-}
 for name in 'a"b.lua' 'a\b.lua' "$(printf 'a\nb.lua')" "$(printf '\351t\351.lua')" "$(printf 'x\303.lua')" \
     "$(printf 'long%041d' 0 | sed 's/0/\xc3\xa9/g').lua"; do
     printf 'return require"facc".attention { mask_mod = "q >= kv" }\n' >"$name"
