@@ -101,8 +101,8 @@ bool compile_unit(struct program *p, const struct unit_config *config,
     struct ir_graph *g = p->graph;
     g->diag = d;
     g->failed = false; /* an earlier call may have run out of memory */
-    const bool ok =
-        emit_unit(g, &p->roots, NULL, config, template_dir, out_arena, out);
+    const bool ok = emit_unit(g, &p->roots, &p->verdict, config, template_dir,
+                              out_arena, out);
     if (!ok)
         diag_nomem(d, "emit");
     g->diag = NULL;

@@ -53,9 +53,9 @@ enum place expr_home(const struct emitter *e, enum place p, ir_ref r)
     case SCOPE_TILE:
         return PLACE_TILE;
     case SCOPE_ROW:
-        return PLACE_ROW;
+        return p == PLACE_Q_ADD ? p : PLACE_ROW;
     case SCOPE_COL:
-        return PLACE_COL;
+        return p == PLACE_KV_ADD ? p : PLACE_COL;
     case SCOPE_DIAG:
         return e->cost[r] >= COSTLY ? PLACE_DIAG : p;
     case SCOPE_CELL:
@@ -302,6 +302,20 @@ static const char *unsigned_division(struct emitter *e, enum place p, ir_ref r,
                          ir_node(e->g, y)->i);
 }
 
+/* Sums and products of masks are not contracted: the same value must have the
+ * same bits in every kernel, whatever is around it. */
+static const char *op_pattern(const struct emitter *e, ir_ref r)
+{
+    const enum ir_op op = (enum ir_op)ir_node(e->g, r)->op;
+    if (e->of_mask[r] && op == IR_FADD)
+        return "__fadd_rn($0, $1)";
+    if (e->of_mask[r] && op == IR_FSUB)
+        return "__fsub_rn($0, $1)";
+    if (e->of_mask[r] && op == IR_FMUL)
+        return "__fmul_rn($0, $1)";
+    return ir_op_info(op)->cuda;
+}
+
 static const char *table_op(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
@@ -316,7 +330,7 @@ static const char *table_op(struct emitter *e, enum place p, ir_ref r)
                          ? expr_wide(e, p, x)
                          : expr_text(e, p, x);
     }
-    text = substitute(e, ir_op_info((enum ir_op)n->op)->cuda, operand);
+    text = substitute(e, op_pattern(e, r), operand);
     const bool narrow = n->type == IR_INT && wide && expr_fits_int(e->range[r]);
     return narrow ? writer_format(e, "(int)%s", text) : text;
 }

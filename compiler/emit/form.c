@@ -258,6 +258,28 @@ static bool sums_fit(const struct form *f)
     return true;
 }
 
+/* The same for 64 bits. */
+static bool sums_fit_wide(const struct form *f)
+{
+    int64_t lo = 0, hi = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int j = 0; j < f->n; j++) {
+            const int64_t k = f->item[j].k;
+            int64_t a, b;
+            if ((k < 0) == pass &&
+                (__builtin_mul_overflow(k, f->item[j].x.lo, &a) ||
+                 __builtin_mul_overflow(k, f->item[j].x.hi, &b) ||
+                 __builtin_add_overflow(lo, k < 0 ? b : a, &lo) ||
+                 __builtin_add_overflow(hi, k < 0 ? a : b, &hi)))
+                return false;
+        }
+        if ((f->c < 0) == pass && (__builtin_add_overflow(lo, f->c, &lo) ||
+                                   __builtin_add_overflow(hi, f->c, &hi)))
+            return false;
+    }
+    return f->c != INT64_MIN;
+}
+
 static void put_const(struct emitter *e, struct strbuf *b, int64_t c, bool wide)
 {
     if (b->len == 1 || c == INT64_MIN) {
@@ -317,6 +339,31 @@ const char *form_value(struct emitter *e, enum place p, ir_ref r, bool wide)
     const bool in_wide = wide || !sums_fit(&f);
     const char *text = sum_text(e, p, &f, in_wide);
     return in_wide && !wide ? writer_format(e, "(int)%s", text) : text;
+}
+
+const char *form_sum(struct emitter *e, const struct form_term *t, int n,
+                     int64_t c, bool *wide, struct range *x)
+{
+    struct form f = {.n = n, .c = c};
+    bool any_wide = false;
+    f.item = arena_alloc(e->arena, ((size_t)n + 1) * sizeof *f.item);
+    if (!f.item) {
+        e->failed = true;
+        return "";
+    }
+    *x = (struct range){c, c};
+    for (int j = 0; j < n; j++) {
+        f.item[j] = (struct item){.k = t[j].k,
+                                  .part = t[j].text,
+                                  .wide_part = t[j].wide,
+                                  .x = t[j].x};
+        any_wide |= t[j].wide;
+        *x = sum(*x, scaled(t[j].k, t[j].x));
+    }
+    *wide = any_wide || !sums_fit(&f);
+    if (*wide && !sums_fit_wide(&f))
+        return NULL;
+    return sum_text(e, PLACE_PLAN, &f, *wide);
 }
 
 /* The items of one sign, made positive, and the constant if it is there. */

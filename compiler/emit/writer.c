@@ -57,6 +57,18 @@ const char *writer_add_local(struct emitter *e, enum place p, ir_ref r,
     return name;
 }
 
+void writer_add_body(struct strbuf *out, const struct strbuf *body)
+{
+    const char *text = strbuf_text(body);
+    strbuf_add(out, text);
+    if (!strstr(text, "#line "))
+        return;
+    unsigned line = 2;
+    for (const char *s = strbuf_text(out); *s; s++)
+        line += *s == '\n';
+    strbuf_addf(out, "#line %u \"facc_variant.cuh\"\n", line);
+}
+
 /* A place's own operands only: what another place holds is one use here. */
 void writer_count_uses(struct emitter *e, enum place p, ir_ref root)
 {

@@ -20,6 +20,9 @@ enum place {
     PLACE_MASK,
     PLACE_RANGE, /* kv_range */
     PLACE_VERDICT,
+    PLACE_PLAN,   /* tile_verdict */
+    PLACE_Q_ADD,  /* q_add */
+    PLACE_KV_ADD, /* kv_add */
     PLACE_COUNT
 };
 
@@ -86,6 +89,9 @@ struct emitter {
     int *cost;       /* per node: rough instructions that its own scope does */
     bool *free_log2; /* per node: times log2(e) costs the cell nothing */
     bool *may_fault; /* per node: depends on a load; NULL: not checked */
+    bool *of_mask;   /* per node: the mask depends on it */
+    bool *inexact;   /* per node: its bits may differ from kernel to kernel */
+    const struct verdict_program *verdict; /* NULL: no plan */
     ir_ref var_b;
     uint32_t n_nodes;
     struct place_text at[PLACE_COUNT];
@@ -105,6 +111,9 @@ const char *writer_bare(struct emitter *e, const char *text);
  * the name. */
 const char *writer_add_local(struct emitter *e, enum place p, ir_ref r,
                              const char *type, const char *value);
+/* A place's statements into a text; after lines of the user's file the true
+ * place again. */
+void writer_add_body(struct strbuf *out, const struct strbuf *body);
 /* Counts a place's uses of nodes from a root: shared ones get names. */
 void writer_count_uses(struct emitter *e, enum place p, ir_ref root);
 /* #line of the node's place in the user's file, if it has one. */
@@ -156,6 +165,18 @@ const char *form_base(struct emitter *e, ir_ref r, bool saturate,
 /* An int as a float there: i2f of such a form. */
 const char *form_base_float(struct emitter *e, ir_ref i2f);
 
+/* Sums of given texts, positive terms first. */
+struct form_term {
+    int64_t k;
+    const char *text;
+    bool wide; /* its type is long long */
+    struct range x;
+};
+/* c + sum k * text, as *wide says an int or a long long; NULL: 64 bits might
+ * not hold a sum on the way. *x: what it can be. */
+const char *form_sum(struct emitter *e, const struct form_term *t, int n,
+                     int64_t c, bool *wide, struct range *x);
+
 /* --- score.c */
 /* What of the score the cell computes. Before the facts: adds nodes. */
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
@@ -180,5 +201,44 @@ void fault_report(struct emitter *e, enum place p, ir_ref root, ir_ref keep);
 void mask_range(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
 /* Returns whether a verdict may be FULL. */
 bool mask_verdict(struct emitter *e, ir_ref keep, const struct plain_bounds *b);
+
+/* --- iv.c: intervals as text, by the rules of templates/common/interval.cuh */
+struct iv {
+    enum ir_type type;
+    const char *whole;   /* a facc_ints, facc_floats, facc_bools, or NULL: */
+    const char *lo, *hi; /* ints: ends */
+    bool wide;           /* that are long long */
+    struct range x;      /* and what they can be */
+    const char *f, *t;   /* bools: may be false, true; perhaps "true" */
+};
+enum { IV_FALSE = 1, IV_TRUE = 2, IV_BOTH = 3 }; /* what is asked of a bool */
+/* Of what a place knows: a point, or a range where bits may differ. */
+struct iv iv_of_node(struct emitter *e, enum place p, ir_ref r);
+/* Anything of the node's type. */
+struct iv iv_anything(struct emitter *e, ir_ref r);
+/* By the op's rule; op is LIN, GE0 or EQ0 for linear forms. r gives the line,
+ * a load's tensor, and may be IR_NONE for logic. */
+struct iv iv_of_op(struct emitter *e, enum place p, ir_ref r, enum ir_op op,
+                   const struct iv *x, int n, unsigned need);
+struct iv iv_of_sum(struct emitter *e, enum place p, ir_ref r, enum ir_op op,
+                    int64_t c, const int64_t *k, const struct iv *x, int n,
+                    unsigned need);
+struct iv iv_of_load(struct emitter *e, enum place p, ir_ref r,
+                     const struct iv *x, int n);
+/* After the other facts: fills of_mask and inexact. */
+bool iv_facts(struct emitter *e, ir_ref keep);
+
+/* --- summary.c: QSummary, KvSummary and their functions */
+void summary_places(struct emitter *e);
+/* An interval that a record of this side holds: "qs.lo0". */
+struct iv summary_iv(struct emitter *e, int summary);
+void summary_add_text(struct emitter *e, struct strbuf *out);
+/* The same members where there are no summaries. */
+void summary_add_nothing(struct strbuf *out);
+
+/* --- verdict.c: the body of tile_verdict */
+void verdict_place(struct emitter *e);
+/* All members that schedules need. */
+void verdict_add_text(struct emitter *e, struct strbuf *out);
 
 #endif

@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -42,7 +43,7 @@ struct Variant {
         r.r1 = (long long)q - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         r.r2 = facc_at<0>(args.tensors[2], v1);
-#line 46 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return r;
     }
 
@@ -55,7 +56,7 @@ struct Variant {
         k.k1 = (long long)kv - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         k.k2 = v1;
-#line 59 "facc_variant.cuh"
+#line 60 "facc_variant.cuh"
         return k;
     }
 
@@ -106,19 +107,64 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
-    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
-    struct QSummary {};
-    struct KvSummary {};
-    static FACC_FN QSummary q_nothing() { return QSummary{}; }
-    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
-    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
-    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
-    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
-    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
-    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    static constexpr bool kPlanned = true, kScanned = true, kHalved = false;
+    static constexpr bool kHasQSummary = true, kHasKvSummary = true;
+    struct QSummary {
+        long long lo0, hi0;
+    };
+    static_assert(sizeof(QSummary) == 16, "the runtime reckons with it");
+    static FACC_FN QSummary q_nothing()
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+        QSummary s;
+        s.lo0 = 3221225472ll;
+        s.hi0 = (-2147483647ll);
+        return s;
+    }
+    static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
+    {
+#line 7 "chained.lua"
+        const long long v1 = (long long)q - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q))));
+        s.lo0 = facc_min(s.lo0, v1);
+        s.hi0 = facc_max(s.hi0, v1);
+#line 130 "facc_variant.cuh"
+    }
+    static FACC_FN void q_merge(QSummary &s, const QSummary &other)
+    {
+        s.lo0 = facc_min(s.lo0, other.lo0);
+        s.hi0 = facc_max(s.hi0, other.hi0);
+    }
+    struct KvSummary {
+        long long lo1, hi1;
+    };
+    static_assert(sizeof(KvSummary) == 16, "the runtime reckons with it");
+    static FACC_FN KvSummary kv_nothing()
+    {
+        KvSummary s;
+        s.lo1 = 2147483647ll;
+        s.hi1 = (-3221225472ll);
+        return s;
+    }
+    static FACC_FN void kv_add(const KernelArgs &args, const Tile &t, int kv, KvSummary &s)
+    {
+#line 7 "chained.lua"
+        const long long v1 = (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv)))) - (long long)kv;
+        s.lo1 = facc_min(s.lo1, v1);
+        s.hi1 = facc_max(s.hi1, v1);
+#line 154 "facc_variant.cuh"
+    }
+    static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
+    {
+        s.lo1 = facc_min(s.lo1, other.lo1);
+        s.hi1 = facc_max(s.hi1, other.hi1);
+    }
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
+    {
+#line 7 "chained.lua"
+        const facc_bools v1 = facc_may(true, (qs.hi0 + ks.hi1) >= 0);
+#line 7 "chained.lua"
+        const facc_bools v2 = facc_may(true, v1.t);
+        return facc_verdict(v2);
+#line 169 "facc_variant.cuh"
     }
 };

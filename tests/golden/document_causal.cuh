@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -34,7 +35,7 @@ struct Variant {
         Tile t;
 #line 4 "document_causal.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 38 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -43,7 +44,7 @@ struct Variant {
         Row r;
 #line 4 "document_causal.lua"
         r.r1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
-#line 47 "facc_variant.cuh"
+#line 48 "facc_variant.cuh"
         return r;
     }
 
@@ -52,7 +53,7 @@ struct Variant {
         Col k;
 #line 4 "document_causal.lua"
         k.k1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
-#line 56 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return k;
     }
 
@@ -67,7 +68,7 @@ struct Variant {
         Base base;
 #line 4 "document_causal.lua"
         base.b1 = q - kv0;
-#line 71 "facc_variant.cuh"
+#line 72 "facc_variant.cuh"
         return base;
     }
 
@@ -109,19 +110,66 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
-    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
-    struct QSummary {};
-    struct KvSummary {};
-    static FACC_FN QSummary q_nothing() { return QSummary{}; }
-    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
-    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
-    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
-    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
-    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
-    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
+    static constexpr bool kHasQSummary = true, kHasKvSummary = true;
+    struct QSummary {
+        int lo0, hi0;
+    };
+    static_assert(sizeof(QSummary) == 8, "the runtime reckons with it");
+    static FACC_FN QSummary q_nothing()
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+        QSummary s;
+        s.lo0 = 2147483647;
+        s.hi0 = kMinInt;
+        return s;
+    }
+    static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
+    {
+#line 4 "document_causal.lua"
+        const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
+        s.lo0 = facc_min(s.lo0, v1);
+        s.hi0 = facc_max(s.hi0, v1);
+#line 133 "facc_variant.cuh"
+    }
+    static FACC_FN void q_merge(QSummary &s, const QSummary &other)
+    {
+        s.lo0 = facc_min(s.lo0, other.lo0);
+        s.hi0 = facc_max(s.hi0, other.hi0);
+    }
+    struct KvSummary {
+        int lo1, hi1;
+    };
+    static_assert(sizeof(KvSummary) == 8, "the runtime reckons with it");
+    static FACC_FN KvSummary kv_nothing()
+    {
+        KvSummary s;
+        s.lo1 = 2147483647;
+        s.hi1 = kMinInt;
+        return s;
+    }
+    static FACC_FN void kv_add(const KernelArgs &args, const Tile &t, int kv, KvSummary &s)
+    {
+#line 4 "document_causal.lua"
+        const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
+        s.lo1 = facc_min(s.lo1, v1);
+        s.hi1 = facc_max(s.hi1, v1);
+#line 157 "facc_variant.cuh"
+    }
+    static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
+    {
+        s.lo1 = facc_min(s.lo1, other.lo1);
+        s.hi1 = facc_max(s.hi1, other.hi1);
+    }
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
+    {
+#line 4 "document_causal.lua"
+        const facc_bools v1 = facc_may((qs.lo0 != ks.hi1) | (qs.hi0 != ks.lo1), (qs.lo0 <= ks.hi1) & (qs.hi0 >= ks.lo1));
+#line 4 "document_causal.lua"
+        const facc_bools v2 = facc_may(q_first < kv_last, q_last >= kv_first);
+#line 4 "document_causal.lua"
+        const facc_bools v3 = facc_may(v1.f | v2.f, v1.t & v2.t);
+        return facc_verdict(v3);
+#line 174 "facc_variant.cuh"
     }
 };

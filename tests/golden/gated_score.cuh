@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = true;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -52,7 +53,7 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 56 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return base;
     }
 
@@ -94,19 +95,24 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
     static constexpr bool kHasQSummary = false, kHasKvSummary = false;
     struct QSummary {};
-    struct KvSummary {};
     static FACC_FN QSummary q_nothing() { return QSummary{}; }
     static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
     static FACC_FN void q_merge(QSummary &, const QSummary &) {}
+    struct KvSummary {};
     static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
     static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
     static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
     static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+#line 6 "gated_score.lua"
+        const facc_bools v1 = facc_may(true, q_last >= kv_first);
+#line 6 "gated_score.lua"
+        const facc_bools v2 = facc_may(true, v1.t);
+        return facc_verdict(v2);
+#line 117 "facc_variant.cuh"
     }
 };

@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
@@ -33,7 +34,7 @@ struct Variant {
         Tile t;
 #line 6 "i64.lua"
         t.t1 = args.params[0].i + 1ll;
-#line 37 "facc_variant.cuh"
+#line 38 "facc_variant.cuh"
         return t;
     }
 
@@ -42,7 +43,7 @@ struct Variant {
         Row r;
 #line 6 "i64.lua"
         r.r1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 46 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return r;
     }
 
@@ -55,7 +56,7 @@ struct Variant {
         k.k1 = ((int)facc_floormod(65537ll * (long long)kv, 7ll) != 3) & ((int)facc_floormod(v1, 1000003ll) >= t.t1);
 #line 6 "i64.lua"
         k.k2 = v1;
-#line 59 "facc_variant.cuh"
+#line 60 "facc_variant.cuh"
         return k;
     }
 
@@ -106,19 +107,74 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
-    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
-    struct QSummary {};
-    struct KvSummary {};
-    static FACC_FN QSummary q_nothing() { return QSummary{}; }
-    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
-    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
-    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
-    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
-    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
-    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
+    static constexpr bool kHasQSummary = true, kHasKvSummary = true;
+    struct QSummary {
+        long long lo1, hi1;
+    };
+    static_assert(sizeof(QSummary) == 16, "the runtime reckons with it");
+    static FACC_FN QSummary q_nothing()
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+        QSummary s;
+        s.lo1 = 1152921504606846975ll;
+        s.hi1 = (-1152921504606846976ll);
+        return s;
+    }
+    static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
+    {
+#line 6 "i64.lua"
+        const long long v1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], q));
+        s.lo1 = facc_min(s.lo1, v1);
+        s.hi1 = facc_max(s.hi1, v1);
+#line 130 "facc_variant.cuh"
+    }
+    static FACC_FN void q_merge(QSummary &s, const QSummary &other)
+    {
+        s.lo1 = facc_min(s.lo1, other.lo1);
+        s.hi1 = facc_max(s.hi1, other.hi1);
+    }
+    struct KvSummary {
+        long long lo2, hi2;
+        bool f0, t0;
+    };
+    static_assert(sizeof(KvSummary) == 24, "the runtime reckons with it");
+    static FACC_FN KvSummary kv_nothing()
+    {
+        KvSummary s;
+        s.f0 = s.t0 = false;
+        s.lo2 = 1152921504606846975ll;
+        s.hi2 = (-1152921504606846976ll);
+        return s;
+    }
+    static FACC_FN void kv_add(const KernelArgs &args, const Tile &t, int kv, KvSummary &s)
+    {
+#line 6 "i64.lua"
+        const long long v1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], kv));
+#line 6 "i64.lua"
+        const bool v2 = ((int)facc_floormod(65537ll * (long long)kv, 7ll) != 3) & ((int)facc_floormod(v1, 1000003ll) >= t.t1);
+        s.f0 |= !v2;
+        s.t0 |= v2;
+        if (v2) {
+            s.lo2 = facc_min(s.lo2, v1);
+            s.hi2 = facc_max(s.hi2, v1);
+        }
+#line 162 "facc_variant.cuh"
+    }
+    static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
+    {
+        s.f0 |= other.f0;
+        s.t0 |= other.t0;
+        s.lo2 = facc_min(s.lo2, other.lo2);
+        s.hi2 = facc_max(s.hi2, other.hi2);
+    }
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
+    {
+#line 6 "i64.lua"
+        const facc_bools v1 = facc_may(qs.lo1 < ks.hi2, qs.hi1 >= ks.lo2);
+#line 6 "i64.lua"
+        const facc_bools v2 = facc_may(ks.f0 | v1.f, ks.t0 & v1.t);
+        return facc_verdict(v2);
+#line 179 "facc_variant.cuh"
     }
 };

@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = false;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
@@ -50,7 +51,7 @@ struct Variant {
         r.r3 = v2 - 3;
 #line 5 "natten.lua"
         r.r4 = v2 + 3;
-#line 54 "facc_variant.cuh"
+#line 55 "facc_variant.cuh"
         return r;
     }
 
@@ -61,7 +62,7 @@ struct Variant {
         k.k1 = (int)((unsigned)kv / 32u);
 #line 9 "natten.lua"
         k.k2 = (int)((unsigned)kv % 32u);
-#line 65 "facc_variant.cuh"
+#line 66 "facc_variant.cuh"
         return k;
     }
 
@@ -112,19 +113,88 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
-    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
-    struct QSummary {};
-    struct KvSummary {};
-    static FACC_FN QSummary q_nothing() { return QSummary{}; }
-    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
-    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
-    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
-    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
-    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
-    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = true;
+    static constexpr bool kHasQSummary = true, kHasKvSummary = true;
+    struct QSummary {
+        int lo0, hi0;
+        int lo2, hi2;
+    };
+    static_assert(sizeof(QSummary) == 16, "the runtime reckons with it");
+    static FACC_FN QSummary q_nothing()
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+        QSummary s;
+        s.lo0 = 28;
+        s.hi0 = 3;
+        s.lo2 = 28;
+        s.hi2 = 3;
+        return s;
+    }
+    static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
+    {
+#line 4 "natten.lua"
+        const int v1 = facc_min(28, facc_max((int)((unsigned)q / 32u), 3));
+        s.lo0 = facc_min(s.lo0, v1);
+        s.hi0 = facc_max(s.hi0, v1);
+#line 4 "natten.lua"
+        const int v2 = facc_min(28, facc_max((int)((unsigned)q % 32u), 3));
+        s.lo2 = facc_min(s.lo2, v2);
+        s.hi2 = facc_max(s.hi2, v2);
+#line 143 "facc_variant.cuh"
+    }
+    static FACC_FN void q_merge(QSummary &s, const QSummary &other)
+    {
+        s.lo0 = facc_min(s.lo0, other.lo0);
+        s.hi0 = facc_max(s.hi0, other.hi0);
+        s.lo2 = facc_min(s.lo2, other.lo2);
+        s.hi2 = facc_max(s.hi2, other.hi2);
+    }
+    struct KvSummary {
+        int lo1, hi1;
+        int lo3, hi3;
+    };
+    static_assert(sizeof(KvSummary) == 16, "the runtime reckons with it");
+    static FACC_FN KvSummary kv_nothing()
+    {
+        KvSummary s;
+        s.lo1 = 33554432;
+        s.hi1 = 0;
+        s.lo3 = 31;
+        s.hi3 = 0;
+        return s;
+    }
+    static FACC_FN void kv_add(const KernelArgs &args, const Tile &t, int kv, KvSummary &s)
+    {
+#line 9 "natten.lua"
+        const int v1 = (int)((unsigned)kv / 32u);
+        s.lo1 = facc_min(s.lo1, v1);
+        s.hi1 = facc_max(s.hi1, v1);
+#line 9 "natten.lua"
+        const int v2 = (int)((unsigned)kv % 32u);
+        s.lo3 = facc_min(s.lo3, v2);
+        s.hi3 = facc_max(s.hi3, v2);
+#line 176 "facc_variant.cuh"
+    }
+    static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
+    {
+        s.lo1 = facc_min(s.lo1, other.lo1);
+        s.hi1 = facc_max(s.hi1, other.hi1);
+        s.lo3 = facc_min(s.lo3, other.lo3);
+        s.hi3 = facc_max(s.hi3, other.hi3);
+    }
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
+    {
+#line 5 "natten.lua"
+        const facc_bools v1 = facc_may((ks.lo1 + 3) < qs.hi0, (ks.hi1 + 3) >= qs.lo0);
+#line 5 "natten.lua"
+        const facc_bools v2 = facc_may((qs.lo0 + 3) < ks.hi1, (qs.hi0 + 3) >= ks.lo1);
+#line 5 "natten.lua"
+        const facc_bools v3 = facc_may((ks.lo3 + 3) < qs.hi2, (ks.hi3 + 3) >= qs.lo2);
+#line 5 "natten.lua"
+        const facc_bools v4 = facc_may((qs.lo2 + 3) < ks.hi3, (qs.hi2 + 3) >= ks.lo3);
+#line 5 "natten.lua"
+        const facc_bools v5 = facc_may(v1.f | v2.f | v3.f | v4.f, v1.t & v2.t & v3.t & v4.t);
+        return facc_verdict(v5);
+#line 199 "facc_variant.cuh"
     }
 };

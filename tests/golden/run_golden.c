@@ -112,7 +112,7 @@ static void check_texts(struct golden *g, const char *name, struct program *p,
     strbuf_init(&cuda, a);
     p->graph->diag = &d;
     ir_print(p->graph, &p->roots, &ir);
-    if (emit_variant(p->graph, &p->roots, NULL, &c, &cuda)) {
+    if (emit_variant(p->graph, &p->roots, &p->verdict, &c, &cuda)) {
         check(g, name, "ir", strbuf_text(&ir), is_new);
         check(g, name, "cuh", strbuf_text(&cuda), is_new);
     } else {

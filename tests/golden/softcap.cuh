@@ -97,10 +97,10 @@ struct Variant {
     static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
     static constexpr bool kHasQSummary = false, kHasKvSummary = false;
     struct QSummary {};
-    struct KvSummary {};
     static FACC_FN QSummary q_nothing() { return QSummary{}; }
     static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
     static FACC_FN void q_merge(QSummary &, const QSummary &) {}
+    struct KvSummary {};
     static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
     static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
     static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}

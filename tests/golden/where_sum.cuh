@@ -2,12 +2,13 @@
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+#include "common/interval.cuh"
 
 struct Variant {
     static constexpr bool kHasScore = true;
     static constexpr bool kHasMask = true;
     static constexpr bool kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = true;
+    static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
@@ -36,7 +37,7 @@ struct Variant {
         Tile t;
 #line 6 "where_sum.lua"
         t.t1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], h));
-#line 40 "facc_variant.cuh"
+#line 41 "facc_variant.cuh"
         return t;
     }
 
@@ -51,7 +52,7 @@ struct Variant {
         r.r2 = v1;
 #line 9 "where_sum.lua"
         r.r3 = r.r2 - 1;
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return r;
     }
 
@@ -60,7 +61,7 @@ struct Variant {
         Col k;
 #line 9 "where_sum.lua"
         k.k1 = (int)((unsigned)kv / 64u);
-#line 64 "facc_variant.cuh"
+#line 65 "facc_variant.cuh"
         return k;
     }
 
@@ -71,7 +72,7 @@ struct Variant {
         const float v1 = t.t1 ? (((((q_minus_kv <= 0) ? 0.0f : 0.5f) + ((q_minus_kv <= 16) ? 0.0f : 0.5f)) + ((q_minus_kv <= 32) ? 0.0f : 0.5f)) + ((q_minus_kv <= 48) ? 0.0f : 0.5f)) : 0.0f;
 #line 9 "where_sum.lua"
         d.d1 = facc_fold((-v1), kLog2e);
-#line 75 "facc_variant.cuh"
+#line 76 "facc_variant.cuh"
         return d;
     }
 
@@ -116,19 +117,68 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
-    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
-    struct QSummary {};
-    struct KvSummary {};
-    static FACC_FN QSummary q_nothing() { return QSummary{}; }
-    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
-    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
-    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
-    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
-    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
-    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
-            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
+    static constexpr bool kHasQSummary = true, kHasKvSummary = true;
+    struct QSummary {
+        int lo0, hi0;
+    };
+    static_assert(sizeof(QSummary) == 8, "the runtime reckons with it");
+    static FACC_FN QSummary q_nothing()
     {
-        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+        QSummary s;
+        s.lo0 = 16777216;
+        s.hi0 = 0;
+        return s;
+    }
+    static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
+    {
+#line 9 "where_sum.lua"
+        const int v1 = (int)((unsigned)q / 64u);
+        s.lo0 = facc_min(s.lo0, v1);
+        s.hi0 = facc_max(s.hi0, v1);
+#line 140 "facc_variant.cuh"
+    }
+    static FACC_FN void q_merge(QSummary &s, const QSummary &other)
+    {
+        s.lo0 = facc_min(s.lo0, other.lo0);
+        s.hi0 = facc_max(s.hi0, other.hi0);
+    }
+    struct KvSummary {
+        int lo1, hi1;
+    };
+    static_assert(sizeof(KvSummary) == 8, "the runtime reckons with it");
+    static FACC_FN KvSummary kv_nothing()
+    {
+        KvSummary s;
+        s.lo1 = 16777216;
+        s.hi1 = 0;
+        return s;
+    }
+    static FACC_FN void kv_add(const KernelArgs &args, const Tile &t, int kv, KvSummary &s)
+    {
+#line 9 "where_sum.lua"
+        const int v1 = (int)((unsigned)kv / 64u);
+        s.lo1 = facc_min(s.lo1, v1);
+        s.hi1 = facc_max(s.hi1, v1);
+#line 164 "facc_variant.cuh"
+    }
+    static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
+    {
+        s.lo1 = facc_min(s.lo1, other.lo1);
+        s.hi1 = facc_max(s.hi1, other.hi1);
+    }
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
+    {
+#line 9 "where_sum.lua"
+        const facc_bools v1 = facc_may(((ks.lo1 + 2) != qs.hi0) | ((ks.hi1 + 2) != qs.lo0), ((ks.lo1 + 2) <= qs.hi0) & ((ks.hi1 + 2) >= qs.lo0));
+#line 9 "where_sum.lua"
+        const facc_bools v2 = facc_may((ks.lo1 != qs.hi0) | (ks.hi1 != qs.lo0), (ks.lo1 <= qs.hi0) & (ks.hi1 >= qs.lo0));
+#line 9 "where_sum.lua"
+        const facc_bools v3 = facc_may(((ks.lo1 + 1) != qs.hi0) | ((ks.hi1 + 1) != qs.lo0), ((ks.lo1 + 1) <= qs.hi0) & ((ks.hi1 + 1) >= qs.lo0));
+#line 9 "where_sum.lua"
+        const facc_bools v4 = facc_may(v1.f & v2.f & v3.f, v1.t | v2.t | v3.t);
+        return facc_verdict(v4);
+#line 183 "facc_variant.cuh"
     }
 };

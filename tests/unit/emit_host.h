@@ -44,6 +44,100 @@ static int __float2int_rn(float x)
 {
     return saturated(std::nearbyint((double)x));
 }
+static long long __mul64hi(long long a, long long b)
+{
+    return (long long)((__int128)a * b >> 64);
+}
+
+// Directed rounding: what the nearest number misses decides. Double holds a
+// product of floats, and enough of a sum or quotient.
+static float toward(double x, float end)
+{
+    const float y = (float)x;
+    return x != x || (end < 0 ? (double)y <= x : (double)y >= x)
+               ? y
+               : std::nextafter(y, end);
+}
+#define HOST_ROUNDED(name, type, expression)                                   \
+    static float name##_rd(type a, type b)                                     \
+    {                                                                          \
+        return toward(expression, -INFINITY);                                  \
+    }                                                                          \
+    static float name##_ru(type a, type b)                                     \
+    {                                                                          \
+        return toward(expression, INFINITY);                                   \
+    }
+HOST_ROUNDED(__fadd, float, (double)a + b)
+HOST_ROUNDED(__fmul, float, (double)a * b)
+HOST_ROUNDED(__fdiv, float, (double)a / b)
+#undef HOST_ROUNDED
+#define HOST_ROUNDED(name, type, expression)                                   \
+    static float name##_rd(type a) { return toward(expression, -INFINITY); }   \
+    static float name##_ru(type a) { return toward(expression, INFINITY); }
+HOST_ROUNDED(__fsqrt, float, std::sqrt((double)a))
+HOST_ROUNDED(__int2float, int, (double)a)
+#undef HOST_ROUNDED
+
+static float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+static float __fsub_rn(float a, float b)
+{
+    return a - b;
+}
+static float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+
+static double __ll2double_rd(long long a)
+{
+    const double y = (double)a;
+    return (__int128)y <= a ? y : std::nextafter(y, -INFINITY);
+}
+static double __ll2double_ru(long long a)
+{
+    const double y = (double)a;
+    return (__int128)y >= a ? y : std::nextafter(y, INFINITY);
+}
+static float __ll2float_rd(long long a)
+{
+    const float y = (float)a;
+    return (__int128)y <= a ? y : std::nextafter(y, -INFINITY);
+}
+static float __ll2float_ru(long long a)
+{
+    const float y = (float)a;
+    return (__int128)y >= a ? y : std::nextafter(y, INFINITY);
+}
+static long long __double2ll_rd(double a)
+{
+    return (long long)std::floor(a);
+}
+static long long __double2ll_ru(double a)
+{
+    return (long long)std::ceil(a);
+}
+static double __dadd_rd(double a, double b)
+{
+    const double s = a + b, t = s - a, miss = (a - (s - t)) + (b - t);
+    return miss < 0 ? std::nextafter(s, -INFINITY) : s;
+}
+static double __dadd_ru(double a, double b)
+{
+    return -__dadd_rd(-a, -b);
+}
+static double __dmul_rd(double a, double b)
+{
+    const double p = a * b;
+    return std::fma(a, b, -p) < 0 ? std::nextafter(p, -INFINITY) : p;
+}
+static double __dmul_ru(double a, double b)
+{
+    return -__dmul_rd(-a, b);
+}
+
 static float rsqrtf(float x)
 {
     return 1.0f / sqrtf(x);

@@ -117,8 +117,8 @@ START_TEST(text_without_lines_ignores_where_lines_stand)
         p[k]->graph->diag = &d;
         strbuf_init(&text[k], a);
         strbuf_init(&bare[k], a);
-        ck_assert(
-            emit_variant(p[k]->graph, &p[k]->roots, NULL, &config, &text[k]));
+        ck_assert(emit_variant(p[k]->graph, &p[k]->roots, &p[k]->verdict,
+                               &config, &text[k]));
         ck_assert(emit_without_lines(strbuf_text(&text[k]), &bare[k]));
         program_free(p[k]);
     }
@@ -236,7 +236,8 @@ static bool variant_of(const char *name, const char *text, struct arena *a,
     diag_init(d);
     p->graph->diag = d;
     strbuf_init(out, a);
-    const bool ok = emit_variant(p->graph, &p->roots, NULL, &config, out);
+    const bool ok =
+        emit_variant(p->graph, &p->roots, &p->verdict, &config, out);
     program_free(p);
     return ok;
 }

@@ -249,14 +249,15 @@ static void put_variant(FILE *f, struct mod *m, int k, bool checked)
     strbuf_init(&config, a);
     strbuf_init(&variant, a);
     ck_assert_msg(emit_config(m->program->graph, &c, &config) &&
-                      emit_variant(m->program->graph, &m->program->roots, NULL,
-                                   &c, &variant),
+                      emit_variant(m->program->graph, &m->program->roots,
+                                   &m->program->verdict, &c, &variant),
                   "mod %d: %s", k, d.message);
     m->program->graph->diag = NULL;
     fprintf(f, "namespace n%d {\n", k);
     put_header(f, strbuf_text(&config));
     put_header(f, embedded_find("common/args.cuh")->text);
     put_header(f, embedded_find("common/variant_math.cuh")->text);
+    put_header(f, embedded_find("common/interval.cuh")->text);
     put_header(f, strbuf_text(&variant));
     fprintf(f,
             "#define CELLS cells_%d\n#define TILE tile_%d\n"
