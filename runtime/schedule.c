@@ -10,7 +10,7 @@
 /* Entries that a row may have. A list that is longer ends in one entry for
  * all that is left (slower, never wrong), so that the workspace stays linear
  * in the lengths: beyond 128 windows of 32 tiles of 64 keys, 256 Ki keys. */
-enum { MAX_ENTRIES = 128, TILES_PER_WINDOW = 32, GRANULE = 16 };
+enum { MAX_ENTRIES = 128, TILES_PER_WINDOW = 32 };
 
 const char *entry_name(enum entry e)
 {
@@ -112,16 +112,19 @@ static void count(const struct unit_config *c, const struct schedule_facts *f,
     at->row_ids = ids(s, true, c->tile_m);
     at->max_rows = product(s, at->row_ids, s->heads);
     at->windows = blocks(tiles, TILES_PER_WINDOW);
-    at->max_entries = at->windows < MAX_ENTRIES ? at->windows : MAX_ENTRIES;
+    if (f->planned || c->block_mask) /* else rows only say the order */
+        at->max_entries = at->windows < MAX_ENTRIES ? at->windows : MAX_ENTRIES;
     if (f->q_bytes > 0) {
         at->q_ids[FACC_LEVEL_TILE] = ids(s, true, c->tile_m / groups(c));
-        at->q_ids[FACC_LEVEL_GRANULE] = f->halved ? ids(s, true, GRANULE) : 0;
+        at->q_ids[FACC_LEVEL_GRANULE] =
+            f->halved ? ids(s, true, FACC_GRANULE) : 0;
     }
     if (f->kv_bytes > 0) {
         at->kv_ids[FACC_LEVEL_TILE] = ids(s, false, c->tile_n);
         at->kv_ids[FACC_LEVEL_WINDOW] =
             ids(s, false, TILES_PER_WINDOW * c->tile_n);
-        at->kv_ids[FACC_LEVEL_GRANULE] = f->halved ? ids(s, false, GRANULE) : 0;
+        at->kv_ids[FACC_LEVEL_GRANULE] =
+            f->halved ? ids(s, false, FACC_GRANULE) : 0;
     }
     for (int i = 0; i < FACC_LEVELS; i++) { /* records have int numbers */
         (void)product(s, at->q_ids[i], s->heads);

@@ -57,9 +57,10 @@ struct facc_schedule_bits {
 enum {
     FACC_LEVEL_TILE,    /* KV: kTileN; q: kRowsPerGroup */
     FACC_LEVEL_WINDOW,  /* KV: 32 * kTileN; q: none */
-    FACC_LEVEL_GRANULE, /* 16, if Variant::kHalved */
+    FACC_LEVEL_GRANULE, /* FACC_GRANULE, if Variant::kHalved */
     FACC_LEVELS
 };
+enum { FACC_GRANULE = 16 };
 
 /* Threads of a CTA: of every kernel that makes a schedule, of facc_order. */
 enum { FACC_PREPARE_THREADS = 128, FACC_ORDER_THREADS = 1024 };
