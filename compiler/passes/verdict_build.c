@@ -180,6 +180,7 @@ static int logic(struct verdict_builder *b, ir_ref r,
         arg[k] = verdict_slot(b, x.node[k], x.guards[k]);
     if (arg && !g->failed) {
         struct verdict_slot s = blank(g, SLOT_OP, r);
+        s.n_implied = x.n_implied;
         out = node(b, &s, arg, NULL, x.n, guards);
     }
     scratch_release(g, mark);

@@ -58,11 +58,17 @@ bool verdict_is_affine(const struct ir_graph *g, ir_ref r);
 struct verdict_operands {
     ir_ref *node;
     struct verdict_guards *guards; /* of each */
-    int n;
+    int n, n_implied; /* the last ones follow from the others */
 };
 /* In scratch memory. False: the graph failed. */
 bool verdict_operands(struct ir_graph *g, ir_ref r, struct verdict_guards outer,
                       struct verdict_operands *out);
+
+/* --- verdict_implied.c */
+enum { VERDICT_MAX_IMPLIED = 16 };
+/* Appends what operands of r imply to the *n nodes of `out`, which has room
+ * for VERDICT_MAX_IMPLIED more. False: the graph failed. */
+bool verdict_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n);
 
 /* --- verdict_dnf.c */
 /* A disjunctive form of r: *n parts (graph's scratch), each free of

@@ -9,22 +9,24 @@
 
 /* From a modulus of this on, a tile of 64 by 64 may lie in one period of
  * q - kv. */
-enum { LONG_PERIOD = 127 };
+enum { LONG_PERIOD = 128 };
 
 enum { JUMPS = 1, WRAPS = 2 };
 
 /* A remainder of a short constant period of a form with single steps of q and
- * kv: every granule sees all of it, so that cutting tells nothing. */
+ * kv (or of its size): a tile sees all of it, so that the mask never hangs on
+ * it alone. */
 static bool is_short_period(const struct ir_graph *g, ir_ref r)
 {
-    const ir_ref x = ir_arg(g, r, 0), m = ir_arg(g, r, 1);
+    const ir_ref of = ir_arg(g, r, 0), m = ir_arg(g, r, 1);
+    const ir_ref x = ir_is(g, of, IR_IABS) ? ir_arg(g, of, 0) : of;
     if (!verdict_is_affine(g, x) || !ir_is(g, m, IR_CONST_I))
         return false;
     for (uint32_t k = 0; ir_is(g, x, IR_LIN) && k < ir_node(g, x)->n; k++)
         if (!verdict_is_tile(g, ir_arg(g, x, k)) && ir_coef(g, x, k) != 1 &&
             ir_coef(g, x, k) != -1)
             return false;
-    return ir_node(g, m)->i >= -LONG_PERIOD && ir_node(g, m)->i <= LONG_PERIOD;
+    return ir_node(g, m)->i > -LONG_PERIOD && ir_node(g, m)->i < LONG_PERIOD;
 }
 
 static bool is_both(const struct ir_graph *g, ir_ref r)

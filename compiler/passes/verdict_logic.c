@@ -1,15 +1,13 @@
 /* In: an AND or OR. Out: what of it becomes slots, and under which guards:
  * operands of one side together (their joint truth is summarised exactly),
- * mixed ones guarded by these, and what pairs of inequalities imply. Called
- * by verdict_build.c. */
+ * mixed ones guarded by these, and what pairs of operands imply. Called by
+ * verdict_build.c. */
 #include "compiler/passes/verdict_build.h"
 
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 
-enum { MAX_FORMS = 12, MAX_IMPLIED = 16, MAX_NESTING = 8 };
-
-/* --- affine --------------------------------------------------------------- */
+enum { MAX_NESTING = 8 };
 
 /* Indices and tile terms only. */
 static bool is_affine_sum(const struct ir_graph *g, ir_ref r)
@@ -40,117 +38,6 @@ bool verdict_is_affine(const struct ir_graph *g, ir_ref r)
 {
     return is_affine(g, r, 0);
 }
-
-/* --- implied sums --------------------------------------------------------- */
-
-struct forms { /* >= 0, where the AND holds (the OR does not) */
-    struct ir_linear of[MAX_FORMS];
-    ir_ref from[MAX_FORMS];
-    int n;
-};
-
-/* sign * (form of r) + c. False: memory. */
-static bool add_form(struct ir_graph *g, struct forms *f, ir_ref r,
-                     int64_t sign, int64_t c)
-{
-    struct ir_linear l, *to = &f->of[f->n];
-    bool fits = true;
-    if (f->n == MAX_FORMS)
-        return true;
-    if (!ir_linear_of(g, r, &l) || !ir_linear_scratch(g, to, 0, l.n))
-        return false;
-    fits &= !__builtin_mul_overflow(l.c, sign, &to->c);
-    fits &= !__builtin_add_overflow(to->c, c, &to->c);
-    to->n = l.n;
-    for (uint32_t j = 0; j < l.n; j++) {
-        to->term[j] = l.term[j];
-        fits &= !__builtin_mul_overflow(l.k[j], sign, &to->k[j]);
-    }
-    f->from[f->n] = r;
-    f->n += fits;
-    return true;
-}
-
-static bool add_forms(struct ir_graph *g, struct forms *f, enum ir_op op,
-                      ir_ref r)
-{
-    const bool negated = op == IR_OR;
-    if (ir_node(g, r)->deps & IR_DEP_SCORE)
-        return true;
-    if (ir_is(g, r, IR_GE0)) /* of -x - 1 if negated */
-        return add_form(g, f, r, negated ? -1 : 1, negated ? -1 : 0);
-    if (negated && ir_is(g, r, IR_NOT))
-        r = ir_arg(g, r, 0);
-    else if (negated)
-        return true;
-    if (!ir_is(g, r, IR_EQ0))
-        return true;
-    return add_form(g, f, r, 1, 0) && add_form(g, f, r, -1, 0);
-}
-
-/* Some term that is not the same all over a tile is in both and goes. */
-static bool cancels(const struct ir_graph *g, const struct ir_linear *x,
-                    const struct ir_linear *y)
-{
-    for (uint32_t i = 0; i < x->n; i++)
-        for (uint32_t j = 0; j < y->n; j++)
-            if (x->term[i] == y->term[j] && !verdict_is_tile(g, x->term[i]) &&
-                (uint64_t)x->k[i] + (uint64_t)y->k[j] == 0)
-                return true;
-    return false;
-}
-
-/* x + y >= 0, or its negation in an OR; IR_NONE when it says nothing. */
-static ir_ref implied(struct ir_graph *g, enum ir_op op,
-                      const struct ir_linear *x, const struct ir_linear *y)
-{
-    struct scratch_mark mark = scratch_mark(g);
-    struct ir_linear sum;
-    bool ok = ir_linear_scratch(g, &sum, 0, x->n + y->n) &&
-              !__builtin_add_overflow(x->c, y->c, &sum.c);
-    for (uint32_t j = 0; ok && j < x->n; j++)
-        ok = ir_linear_axpy(g, &sum, x->term[j], x->k[j]);
-    for (uint32_t j = 0; ok && j < y->n; j++)
-        ok = ir_linear_axpy(g, &sum, y->term[j], y->k[j]);
-    ir_ref r = ok ? ir_ge0(g, &sum) : IR_NONE;
-    if (r && op == IR_OR)
-        r = ir_not(g, r);
-    scratch_release(g, mark);
-    pass_recover(g);
-    if (r && ir_is(g, r, IR_CONST_B) &&
-        (ir_node(g, r)->i != 0) == (op == IR_AND))
-        return IR_NONE;
-    return r;
-}
-
-/* Appends what pairs of operands of r imply. False: memory. */
-static bool add_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n)
-{
-    const enum ir_op op = (enum ir_op)ir_node(g, r)->op;
-    struct forms *f = scratch_alloc(g, sizeof *f);
-    int added = 0;
-    if (!f)
-        return false;
-    f->n = 0;
-    for (uint32_t k = 0; k < ir_node(g, r)->n; k++)
-        if (!add_forms(g, f, op, ir_arg(g, r, k)))
-            return false;
-    for (int i = 0; i < f->n; i++)
-        for (int j = 0; j < i && added < MAX_IMPLIED; j++) {
-            if (f->from[i] == f->from[j] || !cancels(g, &f->of[i], &f->of[j]))
-                continue;
-            const ir_ref x = implied(g, op, &f->of[i], &f->of[j]);
-            if (g->failed)
-                return false;
-            if (x != IR_NONE) {
-                out[(*n)++] = x;
-                added++;
-            }
-        }
-    return true;
-}
-
-/* --- operands ------------------------------------------------------------- */
 
 struct split {
     struct ir_graph *g;
@@ -235,7 +122,7 @@ static bool group(struct ir_graph *g, ir_ref r, struct groups *of)
     return true;
 }
 
-/* requires: room for all operands and MAX_IMPLIED more. */
+/* requires: room for all operands and what they imply. */
 static bool split(struct split *s, ir_ref r, const struct groups *of)
 {
     struct verdict_guards inner;
@@ -248,8 +135,9 @@ static bool split(struct split *s, ir_ref r, const struct groups *of)
     for (int k = 0; k < of->n_mixed; k++)
         add(s, of->mixed[k], inner);
     const int first = s->out->n;
-    if (!add_implied(s->g, r, s->out->node, &s->out->n))
+    if (!verdict_implied(s->g, r, s->out->node, &s->out->n))
         return false;
+    s->out->n_implied = s->out->n - first;
     for (int k = first; k < s->out->n; k++) {
         enum verdict_side side;
         const bool one = verdict_is_one_sided(s->g, s->out->node[k], &side);
@@ -261,7 +149,7 @@ static bool split(struct split *s, ir_ref r, const struct groups *of)
 bool verdict_operands(struct ir_graph *g, ir_ref r, struct verdict_guards outer,
                       struct verdict_operands *out)
 {
-    const size_t n = ir_node(g, r)->n + MAX_IMPLIED;
+    const size_t n = ir_node(g, r)->n + VERDICT_MAX_IMPLIED;
     struct split s = {g, (enum ir_op)ir_node(g, r)->op, outer, out};
     struct groups of;
     *out = (struct verdict_operands){

@@ -118,8 +118,9 @@ struct Variant {
     struct QSummary {
         int lo0, hi0;
         int lo2, hi2;
+        int lo4, hi4;
     };
-    static_assert(sizeof(QSummary) == 16, "the runtime reckons with it");
+    static_assert(sizeof(QSummary) == 24, "the runtime reckons with it");
     static FACC_FN QSummary q_nothing()
     {
         QSummary s;
@@ -127,6 +128,8 @@ struct Variant {
         s.hi0 = 3;
         s.lo2 = 28;
         s.hi2 = 3;
+        s.lo4 = 924;
+        s.hi4 = 99;
         return s;
     }
     static FACC_FN void q_add(const KernelArgs &args, const Tile &t, int q, QSummary &s)
@@ -139,7 +142,11 @@ struct Variant {
         const int v2 = facc_min(28, facc_max((int)((unsigned)q % 32u), 3));
         s.lo2 = facc_min(s.lo2, v2);
         s.hi2 = facc_max(s.hi2, v2);
-#line 143 "facc_variant.cuh"
+#line 5 "natten.lua"
+        const int v3 = 32 * v1 + v2;
+        s.lo4 = facc_min(s.lo4, v3);
+        s.hi4 = facc_max(s.hi4, v3);
+#line 150 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -147,6 +154,8 @@ struct Variant {
         s.hi0 = facc_max(s.hi0, other.hi0);
         s.lo2 = facc_min(s.lo2, other.lo2);
         s.hi2 = facc_max(s.hi2, other.hi2);
+        s.lo4 = facc_min(s.lo4, other.lo4);
+        s.hi4 = facc_max(s.hi4, other.hi4);
     }
     struct KvSummary {
         int lo1, hi1;
@@ -172,7 +181,7 @@ struct Variant {
         const int v2 = (int)((unsigned)kv % 32u);
         s.lo3 = facc_min(s.lo3, v2);
         s.hi3 = facc_max(s.hi3, v2);
-#line 176 "facc_variant.cuh"
+#line 185 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -193,8 +202,12 @@ struct Variant {
 #line 5 "natten.lua"
         const facc_bools v4 = facc_may((qs.lo2 + 3) < ks.hi3, (qs.hi2 + 3) >= ks.lo3);
 #line 5 "natten.lua"
-        const facc_bools v5 = facc_may(v1.f | v2.f | v3.f | v4.f, v1.t & v2.t & v3.t & v4.t);
-        return facc_verdict(v5);
-#line 199 "facc_variant.cuh"
+        const facc_bools v5 = facc_may((kv_first + 99) < qs.hi4, (kv_last + 99) >= qs.lo4);
+#line 5 "natten.lua"
+        const facc_bools v6 = facc_may((qs.lo4 + 99) < kv_last, (qs.hi4 + 99) >= kv_first);
+#line 5 "natten.lua"
+        const facc_bools v7 = facc_may(v1.f | v2.f | v3.f | v4.f | v5.f | v6.f, v1.t & v2.t & v3.t & v4.t & v5.t & v6.t);
+        return facc_verdict(v7);
+#line 212 "facc_variant.cuh"
     }
 };
