@@ -201,6 +201,31 @@ START_TEST(special_values)
 }
 END_TEST
 
+/* Long stretches without a cell: EMPTY columns are skipped 4,096 at a time. */
+static const char far_lua[] = FACC
+    "return facc.attention { mask_mod = function(b, h, q, kv)\n"
+    "  return kv // 4096 % 2 == 1 and kv % 4096 < 3 * h or kv == 12290 + q\n"
+    "end }\n";
+static bool far(int b, int h, int q, int kv)
+{
+    (void)b;
+    return (kv / 4096 % 2 == 1 && kv % 4096 < 3 * h) || kv == 12290 + q;
+}
+
+START_TEST(long_rows)
+{
+    static const int ends[] = {4095, 4096, 4097, 8300, 12300, 12416};
+    for (int k = 0; k < 6; k++) {
+        struct problem p = {.B = 1, .H = 2, .Hkv = 1, .Sq = 20, .D = 8};
+        p.Dv = 8;
+        p.Skv = ends[k];
+        p.lua = far_lua;
+        p.keep = far;
+        check_problem(&p);
+    }
+}
+END_TEST
+
 START_TEST(huge_and_minus_infinite_scores)
 {
     static const double scales[] = {0, 100, -3, 1e5, 1e-30, -1e5};
@@ -250,6 +275,7 @@ int main(void)
     tcase_add_test(t, nothing_to_do);
     tcase_add_test(t, used_lengths);
     tcase_add_loop_test(t, special_values, 0, 2);
+    tcase_add_test(t, long_rows);
     tcase_add_test(t, huge_and_minus_infinite_scores);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
