@@ -147,10 +147,10 @@ START_TEST(ranged_mask)
     ck_assert(s->windows == windows && s->max_entries == windows);
     ck_assert_int_eq(s->q_ids[FACC_LEVEL_TILE], B * tiles);
     ck_assert_int_eq(s->q_ids[FACC_LEVEL_WINDOW], 0);
-    ck_assert_int_eq(s->q_ids[FACC_LEVEL_GRANULE], B * up(SQ, 16));
+    ck_assert_int_eq(s->q_ids[FACC_LEVEL_GRANULE], B * up(SQ, FACC_GRANULE));
     ck_assert_int_eq(s->kv_ids[FACC_LEVEL_TILE], B * up(SKV, c->tile_n));
     ck_assert_int_eq(s->kv_ids[FACC_LEVEL_WINDOW], B * windows);
-    ck_assert_int_eq(s->kv_ids[FACC_LEVEL_GRANULE], B * up(SKV, 16));
+    ck_assert_int_eq(s->kv_ids[FACC_LEVEL_GRANULE], B * up(SKV, FACC_GRANULE));
     ck_assert_int_eq(h.num_work, (int)(rows * H));
     ck_parts(&m, &h);
     drop_kernel(&m);
@@ -243,13 +243,15 @@ START_TEST(packed_sequences)
     ck_assert(h.o_stride[0] == 0 && h.lse_stride[0] == 0);
     ck_assert_int_eq(h.lse_stride[1], SQ);
     ck_assert(h.schedule.per_b == 1 && h.schedule.max_rows == rows);
+    ck_assert_int_eq(h.schedule.max_entries, 0); /* only the order */
     ck_assert_int_eq(h.q_tiles, (int)up(MAX_Q, c->tile_m));
     ck_parts(&m, &h);
 
     set_facts(&m, document);
     give_workspace(&m);
     h = launched(&m);
-    ck_assert_int_eq(h.schedule.kv_ids[FACC_LEVEL_GRANULE], SKV / 16 + N_SEQS);
+    ck_assert_int_eq(h.schedule.kv_ids[FACC_LEVEL_GRANULE],
+                     SKV / FACC_GRANULE + N_SEQS);
     ck_assert_int_eq(h.schedule.kv_ids[FACC_LEVEL_WINDOW],
                      SKV / (32 * c->tile_n) + N_SEQS);
     ck_seen(0, ENTRY_SUMMARIZE,
@@ -490,6 +492,63 @@ START_TEST(empties)
 }
 END_TEST
 
+/* What kernel_configure finds in a program. */
+static struct schedule_facts facts_of(struct call *c, const char *mask)
+{
+    static const facc_declaration doc = {"doc", FACC_I32, 0,
+                                         2,     {-1, -1}, {"B", "kv"}};
+    static const facc_declaration far = {"far", FACC_I32, 0, 1, {-1}, {"H"}};
+    static const facc_declaration any = {"any", FACC_BOOL, 0,
+                                         2,     {-1, -1},  {"q", "kv"}};
+    const facc_declaration all[] = {doc, far, any};
+    facc_error err = FACC_ERROR_INIT;
+    facc_program *p;
+    struct plan plan;
+    struct diag d;
+    diag_init(&d);
+    ck_assert_msg(facc_program_load_expressions(&p, c->ctx, NULL, mask, all, 3,
+                                                &err) == FACC_OK,
+                  "%s", err.message);
+    ck_assert(kernel_configure(c->ctx, p, &c->variant, &plan, &d));
+    facc_program_free(p);
+    return plan.facts;
+}
+
+START_TEST(facts_of_programs)
+{
+    static const struct {
+        const char *mask;
+        enum mask_tier tier;
+        bool planned, scanned, per_b, per_h, q, kv;
+    } cases[] = {
+        {NULL, TIER_NONE, false, false, false, false, false, false},
+        {"q >= kv", TIER_ANALYTIC, false, false, false, false, false, false},
+        {"q - kv < far[h]", TIER_RANGED, false, false, false, true, false,
+         false},
+        {"doc[b][kv] == doc[b][q] and q >= kv", TIER_RANGED, true, false, true,
+         false, true, true},
+        {"any[q][kv]", TIER_SCANNED, true, true, false, false, false, false},
+    };
+    struct call c;
+    open_call(&c);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct schedule_facts f = facts_of(&c, cases[i].mask);
+        ck_assert_msg(f.tier == cases[i].tier, "%s: %s", cases[i].mask,
+                      mask_tier_name(f.tier));
+        ck_assert_int_eq(f.planned, cases[i].planned);
+        ck_assert_int_eq(f.scanned, cases[i].scanned);
+        ck_assert_int_eq(f.per_b, cases[i].per_b);
+        ck_assert_int_eq(f.per_h, cases[i].per_h);
+        ck_assert_int_eq(f.q_bytes > 0, cases[i].q);
+        ck_assert_int_eq(f.kv_bytes > 0, cases[i].kv);
+    }
+    c.variant.check_bounds = 1; /* every verdict is PARTIAL */
+    struct schedule_facts f = facts_of(&c, "any[q][kv]");
+    ck_assert(!f.planned && !f.scanned && f.tier == TIER_SCANNED);
+    close_call(&c);
+}
+END_TEST
+
 START_TEST(entries_of_facts)
 {
     const unsigned always =
@@ -517,7 +576,7 @@ int main(void)
         packed_sequences, block_mask,           schedule_ready,
         driver_fails,     workspace_is_checked, too_large,
         empties,          workspace_is_linear,  packed_ids_have_room,
-        entries_of_facts};
+        entries_of_facts, facts_of_programs};
     return run_tests("schedule", NULL, 0, tests,
                      sizeof tests / sizeof tests[0]);
 }
