@@ -1,0 +1,56 @@
+"""Compiles the kernels that make a schedule for the CPU (host/) and runs them on random cases: each
+sample variant with one group of warps and with two. Needs a C++ compiler, no GPU.
+
+    python3 tests/gpu/schedule_host.py [CASES [SEED]]
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from tune_unit import ROOT, config_text, shared_bytes
+
+VARIANTS = {"plain": 0, "causal": 0, "document_planned": 1, "document_halved": 1, "dilated": 0,
+            "keep_scanned": 1}
+SHAPES = [dict(m=128, n=64, warps=4, stages=2), dict(m=256, n=48, warps=8, stages=2)]
+FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=undefined",
+         "-Wno-unknown-pragmas", "-w", "-Wno-psabi"]
+
+
+def build(folder, name, variant, shape, blocks):
+    config = dict(shape, D=64, Dv=64, qreg=False, dtype="bf16", out="bf16",
+                  tensors=VARIANTS[variant], block_mask=blocks)
+    os.mkdir(os.path.join(folder, name))
+    for file, text in (("facc_config.cuh", config_text(config)),
+                       ("facc_variant.cuh", open(os.path.join(
+                           ROOT, "templates/stub/facc_variant.cuh" if variant == "plain" else
+                           f"tests/gpu/variants/{variant}.cuh")).read())):
+        with open(os.path.join(folder, name, file), "w") as f:
+            f.write(text)
+    program = os.path.join(folder, name, "schedule")
+    host = os.path.join(ROOT, "tests/gpu/host")
+    subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, "-I", os.path.join(folder, name), "-I",
+                    host, "-I", os.path.join(ROOT, "templates"), "-I", ROOT,
+                    os.path.join(host, "schedule.cpp"), "-o", program], check=True)
+    return program
+
+
+def main():
+    cases, seed = (sys.argv[1:] + ["30", "1"][len(sys.argv) - 1:])[:2]
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for variant in VARIANTS:
+            for blocks in (False, True):
+                for i, shape in enumerate(SHAPES):
+                    name = f"{variant}{'+blocks' if blocks else ''}.{i + 1}"
+                    done = subprocess.run([build(folder, name, variant, shape, blocks), seed, cases],
+                                          capture_output=True, text=True)
+                    failed += done.returncode != 0
+                    print("FAILED" if done.returncode else "ok    ", name,
+                          (done.stdout + done.stderr).strip()[-600:], flush=True)
+    print(f"{failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
