@@ -269,6 +269,7 @@ typedef struct facc_block_mask {
  * tensors hold n_seqs sequences one behind the other: q [1, H, Tq, D],
  * k [1, Hkv, Tkv, D], v, o and lse likewise; sequence b has rows
  * cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, none longer than max_seqlen_q.
+ * n_seqs is at least 1; rows behind the last sequence are not written.
  * For the program b is the sequence, q and kv count from its start, size.B is
  * n_seqs, size.q and size.kv are the longest lengths; dims "B", "q", "kv" of
  * captured tensors mean these. seqused_q and seqused_kv may shorten sequences
@@ -354,8 +355,10 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
 /* Bytes of the workspace for these args (0 is possible) and its alignment
  * in bytes. It holds the schedule of launches whose mask is more than plain
  * bounds, with packed sequences or with a block mask; linear in the lengths
- * but for masks that must be scanned. Launches in flight at the same time
- * need a workspace each. Pure. */
+ * but for masks that must be scanned and block masks (1 Mi tokens with a
+ * document mask: 20 MB). Launches in flight at the same time need a workspace
+ * each. Pure; q, k, v and o may be without data.
+ * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED: as the launch would say. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,
                                          size_t *align);
