@@ -124,7 +124,7 @@ class Packed:
         self.lengths = list(zip(lengths_q, lengths_kv))
         self.n = len(self.lengths)
         self.cu_q, self.cu_kv = offsets(lengths_q), offsets(lengths_kv)
-        self.longest = max(lengths_q), max(lengths_kv)
+        self.longest = max(1, *lengths_q), max(1, *lengths_kv)
         self.mask, self.program = MODS[name](self.n, *self.longest), program_of(name)
         self.q, self.k, self.v = random_qkv(1, H, Hkv, sum(lengths_q) + tail, sum(lengths_kv) + tail, D,
                                             dtype=dtype, seed=seed)
