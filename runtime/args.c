@@ -15,6 +15,7 @@
 /* Where and about what a message is. */
 struct check {
     const struct args_rules *rules;
+    const struct signature *signature;
     struct diag *d;
 };
 
@@ -258,7 +259,8 @@ static bool shapes_fit(const struct check *c, const facc_args *a,
            shape_is(c, "v", &a->v, v, "[B, Hkv, Skv, Dv]") &&
            shape_is(c, "o", &a->o, o, "[B, H, Sq, Dv]") &&
            (!a->lse.data || shape_is(c, "lse", &a->lse, o, "[B, H, Sq]")) &&
-           heads_fit(c, z->H, z->Hkv) && args_sequences(a, c->rules, z, c->d) &&
+           heads_fit(c, z->H, z->Hkv) &&
+           args_sequences(a, c->rules, c->signature, z, c->d) &&
            positions_fit(c, z) && head_dims_fit(c, z);
 }
 
@@ -333,7 +335,7 @@ static bool captured_fits(const struct check *c, const facc_declared *want,
                           const facc_tensor *have, const struct args_sizes *z)
 {
     char name[128], layout[160];
-    const struct check quiet = {c->rules, NULL};
+    const struct check quiet = {c->rules, c->signature, NULL};
     if (captured_is(&quiet, "", "", want, have, z))
         return true;
     snprintf(name, sizeof name, "captured tensor \"%.100s\"", want->name);
@@ -377,8 +379,9 @@ static bool count_fits(const struct check *c, const char *what, int have,
 }
 
 static bool captures_fit(const struct check *c, const facc_args *a,
-                         const struct signature *s, const struct args_sizes *z)
+                         const struct args_sizes *z)
 {
+    const struct signature *s = c->signature;
     if (!count_fits(c, "captured tensor", a->n_tensors, s->n_tensors,
                     s->tensors) ||
         !count_fits(c, "param", a->n_params, s->n_params, s->params))
@@ -401,11 +404,11 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
                 const struct signature *signature, struct args_sizes *sizes,
                 struct diag *d)
 {
-    const struct check c = {rules, d};
+    const struct check c = {rules, signature, d};
     return reserved_is_zero(args->reserved0, "facc_args.reserved0", d) &&
            tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
-           scale_fits(&c, args) && captures_fit(&c, args, signature, sizes);
+           scale_fits(&c, args) && captures_fit(&c, args, sizes);
 }
 
 double args_scale(const facc_args *args, const struct args_sizes *sizes)

@@ -39,7 +39,8 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
  * blocks count: args_sequences.c. Of the tensors *z has all sizes; B, Sq and
  * Skv become those of packed sequences. Reads no lengths and no lists. */
 bool args_sequences(const facc_args *args, const struct args_rules *rules,
-                    struct args_sizes *z, struct diag *d);
+                    const struct signature *signature, struct args_sizes *z,
+                    struct diag *d);
 /* args->scale, or its default. */
 double args_scale(const facc_args *args, const struct args_sizes *sizes);
 

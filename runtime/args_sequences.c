@@ -111,8 +111,24 @@ static bool covers(const facc_block_mask *m, const struct args_rules *r,
     return true;
 }
 
+/* FlexAttention asks score_mod in full blocks, mask_mod not; here what both
+ * mask is one mask. */
+static bool full_blocks_fit(const facc_block_mask *m,
+                            const struct args_rules *r,
+                            const struct signature *s, struct diag *d)
+{
+    if (!s->no_full_blocks || !m->full_kv_num_blocks)
+        return true;
+    return FAIL(r, FACC_ERR_UNSUPPORTED,
+                "block_mask has lists of full blocks, but %s masks in "
+                "score_mod (-inf) and in mask_mod: put it all into mask_mod, "
+                "or list all blocks as partial ones",
+                s->file);
+}
+
 static bool block_mask_fits(const facc_args *a, const struct args_rules *r,
-                            struct args_sizes *z, struct diag *d)
+                            const struct signature *s, struct args_sizes *z,
+                            struct diag *d)
 {
     facc_block_mask *m = &z->block_mask;
     if (r->gpu && r->block_mask && !a->block_mask)
@@ -125,17 +141,19 @@ static bool block_mask_fits(const facc_args *a, const struct args_rules *r,
                     "kernel with facc_variant.block_mask 1");
     return !a->block_mask ||
            (versioned_read(m, sizeof *m, a->block_mask, "facc_block_mask", d) &&
-            covers(m, r, z, d) && lists_whole(m, r, d));
+            covers(m, r, z, d) && lists_whole(m, r, d) &&
+            full_blocks_fit(m, r, s, d));
 }
 
 /* ----------------------------------------------------------------------- */
 
 bool args_sequences(const facc_args *args, const struct args_rules *rules,
-                    struct args_sizes *z, struct diag *d)
+                    const struct signature *signature, struct args_sizes *z,
+                    struct diag *d)
 {
     const bool any = args->cu_seqlens_q || args->cu_seqlens_kv;
     z->packed = false;
     return lengths_fit(args, rules, d) &&
            (any ? packed(args, rules, z, d) : not_packed(args, rules, d)) &&
-           block_mask_fits(args, rules, z, d);
+           block_mask_fits(args, rules, signature, z, d);
 }

@@ -74,6 +74,7 @@ bool signature_copy(struct signature *out, const struct signature *s)
     out->block = block;
     out->n_tensors = s->n_tensors;
     out->n_params = s->n_params;
+    out->no_full_blocks = s->no_full_blocks;
     out->tensors = put_list(&b, s->tensors, s->n_tensors);
     out->params = put_list(&b, s->params, s->n_params);
     out->file = put(&b, s->file);
@@ -106,8 +107,11 @@ static bool signature_of(struct signature *out, const struct program *p)
     facc_declared *list = calloc(count + 1, sizeof *list);
     if (!list)
         return false;
-    struct signature s = {NULL,        p->name, g->n_tensors,
-                          g->n_params, list,    list + g->n_tensors};
+    struct signature s = {.file = p->name,
+                          .n_tensors = g->n_tensors,
+                          .n_params = g->n_params,
+                          .tensors = list,
+                          .params = list + g->n_tensors};
     for (int i = 0; i < g->n_tensors; i++)
         declare_tensor(&s.tensors[i], &g->tensors[i]);
     for (int i = 0; i < g->n_params; i++) {

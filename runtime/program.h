@@ -10,13 +10,17 @@
 
 struct planned; /* module.h */
 
-/* Captured tensors and params, in the order of facc_args. Names and arrays
- * are owned by one block (`block`), so that kernels can outlive programs. */
+/* What a program asks of facc_args: captured tensors and params, in their
+ * order. Names and arrays are owned by one block (`block`), so that kernels
+ * can outlive programs. */
 struct signature {
     void *block;
     const char *file; /* of the program, for messages */
     int n_tensors, n_params;
     facc_declared *tensors, *params;
+    /* score_mod and mask_mod both mask: what a full block of a block mask
+     * means is not known, they are refused. */
+    bool no_full_blocks;
 };
 
 bool signature_copy(struct signature *out, const struct signature *s);

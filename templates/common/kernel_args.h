@@ -60,7 +60,7 @@ enum {
     FACC_LEVEL_GRANULE, /* FACC_GRANULE, if Variant::kHalved */
     FACC_LEVELS
 };
-enum { FACC_GRANULE = 16 };
+enum { FACC_GRANULE = 8 };
 
 /* Threads of a CTA: of every kernel that makes a schedule, of facc_order. */
 enum { FACC_PREPARE_THREADS = 128, FACC_ORDER_THREADS = 1024 };

@@ -301,6 +301,12 @@ static void lists_of_packed(struct call *c)
     lists.rows = 1; /* of 32: the longest sequence has MAX_Q */
 }
 
+static void lists_of_two_masks(struct call *c)
+{
+    mask_call(c, &lists);
+    c->program->signature.no_full_blocks = true;
+}
+
 struct refusal {
     void (*change)(struct call *c);
     facc_status status;
@@ -389,6 +395,7 @@ static const struct refusal refusals[] = {
     {lists_indices, FACC_ERR_ARGUMENT, "block_mask: kv_indices is NULL"},
     {lists_half, FACC_ERR_ARGUMENT, "block_mask: full_kv_indices is NULL"},
     {lists_odd, FACC_ERR_ARGUMENT, "block_mask: its lists must be aligned"},
+    {lists_of_two_masks, FACC_ERR_UNSUPPORTED, "put it all into mask_mod"},
     {lists_of_packed, FACC_ERR_ARGUMENT,
      "1 rows of blocks of 32 are fewer than the 60 query rows"}};
 enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
@@ -460,6 +467,7 @@ START_TEST(accepted_packed_and_masked)
     m.rows++; /* more than is needed */
     m.cols += 7;
     m.full_kv_num_blocks = m.full_kv_indices = NULL;
+    c.program->signature.no_full_blocks = true; /* and there are none */
     ck_assert_msg(check(&c, &err) == FACC_OK, "%s", err.message);
     close_call(&c);
 }
