@@ -3,12 +3,12 @@
  * and block lists are read. Out: a verdict per tile, as the kernels' schedule
  * would have it, the cells themselves, and counts of both. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/passes/verdict.h"
 #include "runtime/args.h"
 #include "runtime/context.h"
+#include "runtime/cpu/cpu_call.h"
 #include "runtime/error.h"
 
 static const char stage_name[] = "mask";
@@ -19,15 +19,13 @@ enum { CHUNK = 512 };
 struct map {
     facc_args args;
     struct args_sizes size;
-    struct eval_env env;
-    struct eval_tensor *tensors; /* of env; one block with the params */
-    int32_t *lengths;            /* [2][B] of packed sequences, or NULL */
+    struct cpu_env env;
     int b, h;
     int64_t len_q, len_kv; /* of b */
     enum mask_tier tier;   /* of the program, whatever the block lists */
     struct verdict_state *verdicts; /* NULL: all FULL */
     struct eval_state *eval;        /* NULL: every cell counts, or OPAQUE */
-    uint8_t *classes; /* [block rows][block cols] of (b, h), or NULL */
+    const uint8_t *classes;         /* [block rows][cols] of (b, h), or NULL */
     uint8_t keep[CHUNK];
     struct diag *d;
 };
@@ -42,139 +40,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* --- the call ------------------------------------------------------------- */
-
-static bool offsets_fit(const struct map *m, const char *name,
-                        const int32_t *cu, int total, int longest)
-{
-    for (int b = 0; b < m->size.B; b++)
-        if (cu[b] < 0 || (b == 0 && cu[b] != 0) || cu[b + 1] < cu[b] ||
-            cu[b + 1] > total || cu[b + 1] - cu[b] > longest)
-            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
-                            "%s[%d] and [%d] are %d and %d: offsets ascend "
-                            "from 0 to at most %d, sequences are at most %d "
-                            "long",
-                            name, b, b + 1, (int)cu[b], (int)cu[b + 1], total,
-                            longest);
-    return true;
-}
-
-/* The lengths of one side as the evaluator takes them, in *out. */
-static bool side_lengths(struct map *m, bool kv, int32_t *own,
-                         const int32_t **out)
-{
-    const facc_args *a = &m->args;
-    const struct args_sizes *z = &m->size;
-    const int32_t *used = kv ? a->seqused_kv : a->seqused_q;
-    const int32_t *cu = kv ? a->cu_seqlens_kv : a->cu_seqlens_q;
-    const int size = kv ? z->Skv : z->Sq;
-    if (cu && !offsets_fit(m, kv ? "cu_seqlens_kv" : "cu_seqlens_q", cu,
-                           kv ? z->Tkv : z->Tq, size))
-        return false;
-    for (int b = 0; b < z->B; b++) {
-        const int full = cu ? cu[b + 1] - cu[b] : size;
-        if (used && (used[b] < 0 || used[b] > full))
-            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
-                            "%s[%d] is %d: must be from 0 to %d",
-                            kv ? "seqused_kv" : "seqused_q", b, (int)used[b],
-                            full);
-        if (cu)
-            own[b] = used ? used[b] : full;
-    }
-    *out = cu ? own : used;
-    return true;
-}
-
-static bool make_lengths(struct map *m)
-{
-    const size_t n = (size_t)m->size.B;
-    if (m->size.packed) {
-        m->lengths = malloc(2 * n * sizeof *m->lengths + 1);
-        if (!m->lengths)
-            return diag_nomem(m->d, stage_name);
-    }
-    int32_t *second = m->lengths ? m->lengths + n : NULL;
-    if (!side_lengths(m, false, m->lengths, &m->env.len_q) ||
-        !side_lengths(m, true, second, &m->env.len_kv))
-        return false;
-    m->len_q = m->env.len_q ? m->env.len_q[m->b] : m->size.Sq;
-    m->len_kv = m->env.len_kv ? m->env.len_kv[m->b] : m->size.Skv;
-    return true;
-}
-
-static bool make_env(struct map *m)
-{
-    const facc_args *a = &m->args;
-    const struct args_sizes *z = &m->size;
-    const size_t nt = (size_t)a->n_tensors, np = (size_t)a->n_params;
-    m->tensors =
-        calloc(1, nt * sizeof *m->tensors + np * sizeof(union eval_value) + 1);
-    if (!m->tensors)
-        return diag_nomem(m->d, stage_name);
-    union eval_value *params = (void *)(m->tensors + nt);
-    for (size_t i = 0; i < nt; i++) {
-        m->tensors[i].data = a->tensors[i].data;
-        for (int k = 0; k < a->tensors[i].rank; k++) {
-            m->tensors[i].shape[k] = a->tensors[i].shape[k];
-            m->tensors[i].stride[k] = a->tensors[i].stride[k];
-        }
-    }
-    _Static_assert(sizeof *params == sizeof *a->params, "same union");
-    if (np > 0)
-        memcpy(params, a->params, np * sizeof *params);
-    m->env = (struct eval_env){.B = z->B,
-                               .H = z->H,
-                               .Hkv = z->Hkv,
-                               .Sq = z->Sq,
-                               .Skv = z->Skv,
-                               .tensors = m->tensors,
-                               .params = params};
-    return make_lengths(m);
-}
-
-/* --- block lists ------------------------------------------------------------
- */
-
-/* One list of blocks of (b, h) into the classes. */
-static bool read_list(struct map *m, const int32_t *counts,
-                      const int32_t *indices, enum verdict what)
-{
-    const facc_block_mask *k = &m->size.block_mask;
-    const int64_t heads = k->per_h ? m->size.H : 1;
-    const int64_t first =
-        ((k->per_b ? m->b : 0) * heads + (k->per_h ? m->h : 0)) * k->rows;
-    for (int64_t row = 0; counts && row < k->rows; row++) {
-        const int32_t n = counts[first + row];
-        const int32_t *list = indices + (first + row) * k->cols;
-        if (n < 0 || n > k->cols)
-            return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
-                            "block mask: row %lld has %d blocks of %d",
-                            (long long)row, (int)n, (int)k->cols);
-        for (int32_t i = 0; i < n; i++) {
-            if (list[i] < 0 || list[i] >= k->cols)
-                return diag_set(m->d, DIAG_ARGUMENT, stage_name, NULL, 0,
-                                "block mask: row %lld names block %d of %d",
-                                (long long)row, (int)list[i], (int)k->cols);
-            m->classes[row * k->cols + list[i]] = (uint8_t)what;
-        }
-    }
-    return true;
-}
-
-static bool make_classes(struct map *m)
-{
-    const facc_block_mask *k = &m->size.block_mask;
-    if (!m->args.block_mask)
-        return true;
-    const size_t n = (size_t)k->rows * (size_t)k->cols;
-    m->classes = malloc(n + 1);
-    if (!m->classes)
-        return diag_nomem(m->d, stage_name);
-    memset(m->classes, VERDICT_EMPTY, n);
-    return read_list(m, k->kv_num_blocks, k->kv_indices, VERDICT_PARTIAL) &&
-           read_list(m, k->full_kv_num_blocks, k->full_kv_indices,
-                     VERDICT_FULL);
-}
+/* --- cells -------------------------------------------------------------- */
 
 /* Without block lists the program alone decides. */
 static enum verdict class_at(const struct map *m, int64_t q, int64_t kv)
@@ -185,8 +51,6 @@ static enum verdict class_at(const struct map *m, int64_t q, int64_t kv)
                      m->classes[q / k->block_q * k->cols + kv / k->block_kv]
                : VERDICT_PARTIAL;
 }
-
-/* --- cells -------------------------------------------------------------- */
 
 /* The part of one chunk's rows in r; all of it in one column of blocks. */
 static bool chunk_cells(struct map *m, const struct rect *r, uint8_t *out,
@@ -314,7 +178,13 @@ static bool read_call(struct map *m, facc_ctx *ctx, const facc_program *p,
         return diag_set(d, DIAG_ARGUMENT, stage_name, NULL, 0,
                         "(b, h) is (%d, %d), of %d and %d", m->b, m->h,
                         m->size.B, m->size.H);
-    return make_env(m) && make_classes(m);
+    if (!cpu_env_open(&m->env, &m->args, &m->size, stage_name, d))
+        return false;
+    const struct eval_env *e = &m->env.env;
+    m->len_q = e->len_q ? e->len_q[m->b] : m->size.Sq;
+    m->len_kv = e->len_kv ? e->len_kv[m->b] : m->size.Skv;
+    m->classes = cpu_env_classes(&m->env, &m->size, m->b, m->h);
+    return true;
 }
 
 /* wants_cells: a cell of the result cannot be had without the score. */
@@ -328,11 +198,11 @@ static bool open_program(struct map *m, const facc_program *p, bool wants_cells)
                         "only with Q and K");
     if (m->tier == TIER_NONE)
         return true;
-    m->verdicts = verdict_state_new(c->verdict_plan, EVAL_F32, &m->env);
+    m->verdicts = verdict_state_new(c->verdict_plan, EVAL_F32, &m->env.env);
     if (!m->verdicts)
         return diag_nomem(m->d, stage_name);
     if (m->tier != TIER_OPAQUE) {
-        m->eval = eval_state_new(c->plan, EVAL_F32, CHUNK, &m->env);
+        m->eval = eval_state_new(c->plan, EVAL_F32, CHUNK, &m->env.env);
         if (!m->eval)
             return diag_nomem(m->d, stage_name);
     }
@@ -375,9 +245,7 @@ static void close_map(struct map *m)
 {
     eval_state_free(m->eval);
     verdict_state_free(m->verdicts);
-    free(m->classes);
-    free(m->lengths);
-    free(m->tensors);
+    cpu_env_close(&m->env);
 }
 
 facc_status facc_verdict_map(facc_ctx *ctx, const facc_program *p,

@@ -151,7 +151,40 @@ want 0 'entries' "$facc" cache ls
 want 0 'CPU' "$facc" doctor
 want 0 'TFLOP' "$facc" run --q raw16.npy:bf16 --k k.npy --v v.npy --dtype bf16 --device cpu --stats
 
+# packed sequences: as each alone
 cu='--cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_kv.npy'
+packed="run --mask q>=kv --k k.npy --v v.npy --device cpu $cu"
+want 0 '' "$facc" $packed --q q.npy -o packed.npy --lse packed_lse.npy
+want 0 '' "$facc" run --mask 'q >= kv' --device cpu $cu --q q_tokens.npy --k k_tokens.npy --v v_tokens.npy -o tokens.npy --lse tokens_lse.npy
+want 0 '' "$facc" $packed --q q.npy --seqused-kv used.npy -o used_o.npy
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import numpy as np
+q, k, v = (np.load(n + ".npy")[0].astype(np.float64) for n in "qkv")
+k, v = (np.repeat(x, 2, axis=0) for x in (k, v))
+o, lse, used = np.load("packed.npy"), np.load("packed_lse.npy"), np.load("used_o.npy")
+assert o.shape == (1, 4, 50, 16) and lse.shape == (1, 4, 50)
+assert np.array_equal(np.load("tokens.npy"), o[0].swapaxes(0, 1)) and np.array_equal(np.load("tokens_lse.npy"), lse[0])
+a, b, lengths = np.load("cu_q.npy"), np.load("cu_kv.npy"), np.load("used.npy")
+for got, limit in (o, [99, 99, 99]), (used, lengths):
+    for n in range(3):
+        rows, columns = slice(a[n], a[n + 1]), slice(b[n], b[n] + min(b[n + 1] - b[n], limit[n]))
+        s = q[:, rows] @ k[:, columns].swapaxes(-1, -2) / 4
+        s = np.where(np.arange(s.shape[1])[:, None] >= np.arange(s.shape[2]), s, -np.inf)
+        p = np.exp(s - s.max(-1, keepdims=True, initial=-1e30))
+        want = p / np.maximum(p.sum(-1, keepdims=True), 1e-30) @ v[:, columns]
+        assert np.abs(got[0][:, rows] - want).max(initial=0) < 1e-5, n
+P
+want 0 passed "$facc" check --mask 'q >= kv' $qkv $cu --dtype bf16
+want 0 TFLOP "$facc" bench --mask 'q >= kv' --random 1,1,1,50,70,8 $cu --rounds 1 --device cpu
+want 2 'come together' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy
+want 1 'begin with 0' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_late.npy
+want 1 'offset 2 is 30' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_falls.npy
+want 1 '4 offsets, --cu-seqlens-kv 3' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_two.npy
+want 1 'one dimension' "$facc" run $qkv --stats --cu-seqlens-q cu_plane.npy --cu-seqlens-kv cu_kv.npy
+want 1 '3 lengths, there are 1 seq' "$facc" run $qkv --stats --seqused-q used.npy
+want 1 'facc: error: .*cu_seqlens_q' "$facc" run --random 1,1,1,49,70,8 --device cpu --stats $cu
+
 # mask
 want 0 '^EMPTY +56 +43.75 %' "$facc" mask --mask 'q >= kv' --sq 1024 --tile 128x64
 want 0 '^PARTIAL +16 +12.50 %' "$facc" mask --mask 'q >= kv' --tile 128x64

@@ -399,12 +399,13 @@ START_TEST(given)
     partial_list[0] = COLS; /* row 0 of b 0 has one */
     map(&p, 0, 0, &r);
     ck_assert_int_eq(r.status, FACC_ERR_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(r.err.message, "block 8 of 8"));
-    map(&p, 1, 0, &r);
-    ck_assert_int_eq(r.status, FACC_OK);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "kv_indices[0][0][0][0] is 8"));
+    k = block_lists();
     partial_counts[ROWS] = -1;
     map(&p, 1, 0, &r);
     ck_assert_int_eq(r.status, FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(
+        strstr(r.err.message, "kv_num_blocks[1][0][0] is -1"));
 }
 END_TEST
 
@@ -503,12 +504,12 @@ START_TEST(arguments)
     p = problem_of(mod_causal, 0);
     p.cu_q = fine;
     p.cu_kv = falls;
-    refused(&p, 0, 0, "cu_seqlens_kv[0] and [1] are 0 and 50");
+    refused(&p, 0, 0, "cu_seqlens_kv[1] is 50");
     p.cu_kv = late;
-    refused(&p, 0, 0, "cu_seqlens_kv[0] and [1] are 1 and 50");
+    refused(&p, 0, 0, "cu_seqlens_kv[0] is 1");
     p.cu_kv = fine;
     p.skv = 49;
-    refused(&p, 0, 0, "at most 49");
+    refused(&p, 0, 0, "cu_seqlens_kv[1] is 50: must be from 0 to 49");
     p = problem_of(mod_window, 0);
     refused(&p, 0, 0, "param");
 }
