@@ -448,12 +448,27 @@ struct iv iv_of_load(struct emitter *e, enum place p, ir_ref r,
 
 /* --- nodes --------------------------------------------------------------- */
 
+/* A function of values that are known to the last bit. */
+static bool is_near(const struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    for (uint32_t k = 0; k < n->n; k++)
+        if (e->inexact[ir_arg(e->g, r, k)])
+            return false;
+    return n->type == IR_FLOAT;
+}
+
 struct iv iv_of_node(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
     const enum ir_op op = (enum ir_op)n->op;
     if (e->failed || !e->inexact[r])
         return point(e, p, r);
+    if (is_near(e, r))
+        return (struct iv){
+            .type = IR_FLOAT,
+            .whole = writer_format(e, "facc_near(%s)",
+                                   writer_bare(e, expr_text(e, p, r)))};
     struct iv *x = arena_alloc(e->arena, ((size_t)n->n + 1) * sizeof *x);
     if (!x) {
         e->failed = true;

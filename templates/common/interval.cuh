@@ -320,9 +320,8 @@ FACC_FN facc_sum facc_sum_add(facc_sum s, double k, facc_longs x)
 FACC_FN facc_longs facc_sum_ints(facc_sum s)
 {
     constexpr double kEnd = 9223372036854775808.0;
-    return s.lo >= -kEnd && s.hi < kEnd
-               ? facc_longs{__double2ll_rd(s.lo), __double2ll_ru(s.hi)}
-               : facc_any_int<long long>();
+    return s.lo >= -kEnd && s.hi < kEnd ? facc_longs{__double2ll_rd(s.lo), __double2ll_ru(s.hi)}
+                                        : facc_any_int<long long>();
 }
 
 // ---- floats
@@ -365,6 +364,12 @@ FACC_FN facc_floats facc_with_margin(float lo, float hi, float margin, bool nan)
 
 constexpr float kUlps = 1.0f / (1 << 19), kExpError = 1.0f / (1 << 14);
 constexpr float kFastError = 1.0f / (1 << 9);
+
+// A function's value at one place: its code may be contracted differently around the cell.
+FACC_FN facc_floats facc_near(float x)
+{
+    return x == x ? facc_with_margin(x, x, kUlps, false) : facc_only_nan();
+}
 
 FACC_FN facc_floats facc_hull(facc_floats x, facc_floats y)
 {

@@ -1,6 +1,6 @@
 // Generated variants on the CPU, part 2: what test_emit.c calls. Included once
-// per variant inside its namespace, with CELLS and TILE defined as the
-// functions' names.
+// per variant inside its namespace, with CELLS, TILE, PLAN and TIME defined as
+// the functions' names.
 
 // Cells (q, kv0 .. kv0 + n - 1), as a kernel's thread makes them.
 extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
@@ -35,5 +35,74 @@ extern "C" void TILE(const void *bytes, int b, int h, int q_first, int q_last,
     out[2] = Variant::verdict(args, t, q_first, q_last, kv_first, kv_last);
 }
 
+static Variant::QSummary
+rows_summary(const KernelArgs &args, const Variant::Tile &t, int first, int end)
+{
+    Variant::QSummary s = Variant::q_nothing();
+    for (int q = first; q < end; q++)
+        Variant::q_add(args, t, q, s);
+    return s;
+}
+
+static Variant::KvSummary columns_summary(const KernelArgs &args,
+                                          const Variant::Tile &t, int first,
+                                          int end)
+{
+    Variant::KvSummary s = Variant::kv_nothing();
+    for (int kv = first; kv < end; kv++)
+        Variant::kv_add(args, t, kv, s);
+    return s;
+}
+
+// A rectangle's verdict, its summaries merged from two parts.
+extern "C" int PLAN(const void *bytes, int b, int h, int q_first, int q_last,
+                    int kv_first, int kv_last)
+{
+    const KernelArgs &args = *(const KernelArgs *)bytes;
+    const Variant::Tile t = Variant::tile(args, b, h);
+    const int q = (q_first + q_last) / 2, kv = kv_first + (kv_last > kv_first);
+    Variant::QSummary qs = rows_summary(args, t, q_first, q);
+    Variant::KvSummary ks = columns_summary(args, t, kv_first, kv);
+    Variant::q_merge(qs, rows_summary(args, t, q, q_last + 1));
+    Variant::kv_merge(ks, columns_summary(args, t, kv, kv_last + 1));
+    return Variant::tile_verdict(args, t, q_first, q_last, qs, kv_first,
+                                 kv_last, ks);
+}
+
+__attribute__((noinline)) static int
+one_verdict(const KernelArgs &args, const Variant::Tile &t, int q,
+            const Variant::QSummary &qs, int kv, const Variant::KvSummary &ks)
+{
+    return Variant::tile_verdict(args, t, q, q + 63, qs, kv, kv + 63, ks);
+}
+
+// ns per verdict of all tiles of 64 x 64, their summaries made before; the
+// best of some runs, since the machine may be busy.
+extern "C" double TIME(const void *bytes, long *sum)
+{
+    enum { TILES = 32, TIMES = 10, BEST_OF = 30 };
+    const KernelArgs &args = *(const KernelArgs *)bytes;
+    const Variant::Tile t = Variant::tile(args, 0, 0);
+    static Variant::QSummary qs[TILES];
+    static Variant::KvSummary ks[TILES];
+    for (int k = 0; k < TILES; k++) {
+        qs[k] = rows_summary(args, t, 64 * k, 64 * k + 64);
+        ks[k] = columns_summary(args, t, 64 * k, 64 * k + 64);
+    }
+    double best = INFINITY;
+    for (int run = 0; run < BEST_OF; run++) {
+        const double began = seconds_now();
+        for (int n = 0; n < TIMES; n++)
+            for (int q = 0; q < TILES; q++)
+                for (int kv = 0; kv < TILES; kv++)
+                    *sum +=
+                        one_verdict(args, t, 64 * q, qs[q], 64 * kv, ks[kv]);
+        best = fmin(best, seconds_now() - began);
+    }
+    return 1e9 * best / (TIMES * TILES * TILES);
+}
+
 #undef CELLS
 #undef TILE
+#undef PLAN
+#undef TIME

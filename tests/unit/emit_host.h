@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include "templates/common/kernel_args.h"
 
@@ -10,6 +11,13 @@
 #define __forceinline__ inline
 #define FACC_FN inline
 #define FACC_CALL static
+
+static double seconds_now()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 template <class T> static T __ldg(const T *p)
 {

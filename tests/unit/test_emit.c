@@ -1,17 +1,10 @@
 /* Generated variants against the evaluator: the text of many mods is compiled
  * as C++ for the CPU and run on cells, tiles and padding. Catches the
  * emitter's mistakes without a GPU. */
-#include <check.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "compiler/compile.h"
-#include "templates/common/kernel_args.h"
 #include "tests/fuzz/modgen.h"
+#include "tests/unit/emit_build.h"
 #include "tests/unit/emit_mods.h"
 
 enum {
@@ -129,44 +122,6 @@ static void make_params(struct mod *m)
     }
 }
 
-/* The byte layout of templates/common/kernel_args.h. */
-static void lay_out(struct mod *m)
-{
-    const struct ir_graph *g = m->program->graph;
-    const size_t tensors = (size_t)g->n_tensors, params = (size_t)g->n_params;
-    const size_t size = sizeof(struct facc_kernel_header) +
-                        tensors * sizeof(struct facc_captured) +
-                        params * sizeof(union facc_scalar);
-    m->bytes = aligned_alloc(128, (size + 127) / 128 * 128);
-    ck_assert_ptr_nonnull(m->bytes);
-    memset(m->bytes, 0, size);
-    struct facc_kernel_header *h = (struct facc_kernel_header *)m->bytes;
-    h->B = B;
-    h->H = H;
-    h->Hkv = HKV;
-    h->Sq = SQ;
-    h->Skv = SKV;
-    h->scale = scale;
-    h->scale_log2 = scale * log2e;
-    h->seqused_q = len_q;
-    h->seqused_kv = len_kv;
-    struct facc_captured *c = (struct facc_captured *)(h + 1);
-    for (size_t k = 0; k < tensors; k++) {
-        c[k].data = m->tensor[k].data;
-        for (int d = 0; d < g->tensors[k].rank; d++) {
-            c[k].shape[d] = (int)m->tensor[k].shape[d];
-            c[k].stride[d] = m->tensor[k].stride[d];
-        }
-    }
-    union facc_scalar *p = (union facc_scalar *)(c + tensors);
-    for (size_t k = 0; k < params; k++) {
-        if (g->params[k].dtype == DTYPE_F32)
-            p[k].f = (float)m->param[k].f;
-        else
-            p[k].i = m->param[k].i;
-    }
-}
-
 static void mod_open_text(struct mod *m, const char *text, uint32_t seed)
 {
     struct diag d;
@@ -182,7 +137,6 @@ static void mod_open_text(struct mod *m, const char *text, uint32_t seed)
     for (int k = 0; k < g->n_tensors; k++)
         make_tensor(m, k, &seed);
     make_params(m);
-    lay_out(m);
     m->env = (struct eval_env){.B = B,
                                .H = H,
                                .Hkv = HKV,
@@ -192,6 +146,7 @@ static void mod_open_text(struct mod *m, const char *text, uint32_t seed)
                                .len_kv = len_kv,
                                .tensors = m->tensor,
                                .params = m->param};
+    m->bytes = emit_args(g, &m->env, scale);
 }
 
 static void mod_open(struct mod *m, const char *body, uint32_t seed)
@@ -213,81 +168,12 @@ static void mod_close(struct mod *m)
     program_free(m->program);
 }
 
-/* --- one shared object of all variants ----------------------------------- */
-
-/* A header's text without what the surrounding file provides. */
-static void put_header(FILE *f, const char *text)
-{
-    while (*text) {
-        const char *end = strchr(text, '\n');
-        const size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
-        if (strncmp(text, "#include", 8) != 0 &&
-            strncmp(text, "#pragma once", 12) != 0 &&
-            strncmp(text, "#line", 5) != 0)
-            fwrite(text, 1, n, f);
-        text += n;
-    }
-}
-
-static void put_variant(FILE *f, struct mod *m, int k, bool checked)
-{
-    const struct unit_config c = {.family = "sm80",
-                                  .dtype = DTYPE_BF16,
-                                  .out_dtype = DTYPE_BF16,
-                                  .head_dim = 64,
-                                  .head_dim_v = 64,
-                                  .tile_m = 64,
-                                  .tile_n = 64,
-                                  .warps = 4,
-                                  .stages = 1,
-                                  .check_bounds = checked};
-    struct arena *a = arena_new(&alloc_libc);
-    struct strbuf config, variant;
-    struct diag d;
-    diag_init(&d);
-    m->program->graph->diag = &d;
-    strbuf_init(&config, a);
-    strbuf_init(&variant, a);
-    ck_assert_msg(emit_config(m->program->graph, &c, &config) &&
-                      emit_variant(m->program->graph, &m->program->roots,
-                                   &m->program->verdict, &c, &variant),
-                  "mod %d: %s", k, d.message);
-    m->program->graph->diag = NULL;
-    fprintf(f, "namespace n%d {\n", k);
-    put_header(f, strbuf_text(&config));
-    put_header(f, embedded_find("common/args.cuh")->text);
-    put_header(f, embedded_find("common/variant_math.cuh")->text);
-    put_header(f, embedded_find("common/interval.cuh")->text);
-    put_header(f, strbuf_text(&variant));
-    fprintf(f,
-            "#define CELLS cells_%d\n#define TILE tile_%d\n"
-            "#include \"tests/unit/emit_cells.h\"\n}\n",
-            k, k);
-    arena_free(a);
-}
-
 static void *build(struct mod *mods, int n, bool checked)
 {
-    char dir[] = "/tmp/facc_test_emit_XXXXXX", path[64], command[1024];
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/all.cc", dir);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fprintf(f, "#include \"tests/unit/emit_host.h\"\n");
+    struct program *p[N_MODS + N_BAD + N_RANDOM];
     for (int k = 0; k < n; k++)
-        put_variant(f, &mods[k], k, checked);
-    ck_assert_int_eq(fclose(f), 0);
-    snprintf(command, sizeof command,
-             "c++ -std=c++17 -O0 -w -ffp-contract=off -shared -fPIC -I%s -o "
-             "%s/all.so %s/all.cc",
-             FACC_SOURCE_DIR, dir, dir);
-    ck_assert_msg(system(command) == 0, "%s", command);
-    snprintf(path, sizeof path, "%s/all.so", dir);
-    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    ck_assert_msg(so != NULL, "%s", dlerror());
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    ck_assert_int_eq(system(command), 0);
-    return so;
+        p[k] = mods[k].program;
+    return emit_build(p, n, checked, "-O0");
 }
 
 /* --- comparison ---------------------------------------------------------- */
@@ -296,15 +182,6 @@ typedef void cells_fn(const void *args, int b, int h, int q, int kv0, int n,
                       const float *s, float *score, unsigned char *keep);
 typedef void tile_fn(const void *args, int b, int h, int q_first, int q_last,
                      int kv_first, int kv_last, int *out);
-
-static void *function(void *so, const char *format, int k)
-{
-    char name[32];
-    snprintf(name, sizeof name, format, k);
-    void *p = dlsym(so, name);
-    ck_assert_msg(p != NULL, "%s", name);
-    return p;
-}
 
 static bool is_close(float got, float want)
 {
@@ -392,8 +269,8 @@ static void check_mod(struct mod *m, void *so, int k, const char *body)
 {
     cells_fn *cells;
     tile_fn *tile;
-    *(void **)&cells = function(so, "cells_%d", k);
-    *(void **)&tile = function(so, "tile_%d", k);
+    *(void **)&cells = emit_function(so, "cells_%d", k);
+    *(void **)&tile = emit_function(so, "tile_%d", k);
     struct eval_state *state =
         eval_state_new(m->program->plan, EVAL_F32, RUN, &m->env);
     ck_assert_ptr_nonnull(state);
@@ -446,7 +323,7 @@ static bool compare_report(struct mod *m, struct eval_state *state,
 static int check_reports(struct mod *m, void *so, int k, const char *body)
 {
     cells_fn *cells;
-    *(void **)&cells = function(so, "cells_%d", k);
+    *(void **)&cells = emit_function(so, "cells_%d", k);
     struct eval_state *state =
         eval_state_new(m->program->plan, EVAL_F32, 1, &m->env);
     ck_assert_ptr_nonnull(state);
@@ -459,18 +336,10 @@ static int check_reports(struct mod *m, void *so, int k, const char *body)
     return n_bad;
 }
 
-static bool no_compiler(void)
-{
-    if (system("c++ --version > /dev/null 2>&1") == 0)
-        return false;
-    fprintf(stderr, "SKIPPED: no C++ compiler\n");
-    return true;
-}
-
 /* As the evaluator, which is tested on its own. */
 START_TEST(checked_variants_report_bad_reads)
 {
-    if (no_compiler())
+    if (emit_no_compiler())
         return;
     static struct mod mods[N_BAD];
     for (int k = 0; k < N_BAD; k++)
@@ -488,7 +357,7 @@ END_TEST
 
 START_TEST(random_variants_compute_what_the_evaluator_does)
 {
-    if (no_compiler())
+    if (emit_no_compiler())
         return;
     static struct mod mods[N_RANDOM];
     static char text[N_RANDOM][MODGEN_TEXT];
@@ -508,7 +377,7 @@ END_TEST
 
 START_TEST(variants_compute_what_the_evaluator_does)
 {
-    if (no_compiler())
+    if (emit_no_compiler())
         return;
     static struct mod mods[N_MODS];
     for (int k = 0; k < N_MODS; k++)
