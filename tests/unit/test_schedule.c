@@ -402,6 +402,14 @@ START_TEST(too_large)
         ck_assert_uint_eq(bytes, 77);
     }
     struct schedule_facts f = document;
+    f.per_h = true; /* 2^28 rows, 2^32 granules */
+    f.kv_bytes = 0;
+    set_facts(&m, f);
+    set_lengths(&m, 1, 1 << 15, 1 << 20);
+    m.call.args.o.stride[0] = m.call.args.o.stride[1] = 1;
+    m.call.args.o.stride[2] = 1;
+    ck_refused(&m, FACC_ERR_UNSUPPORTED, says);
+    f = document;
     f.scanned = true; /* 2^13 rows of 2^18 windows */
     set_facts(&m, f);
     set_lengths(&m, 1, 1, 1 << 20);
