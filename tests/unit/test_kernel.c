@@ -7,6 +7,8 @@
 #include <malloc.h>
 #include <sys/wait.h>
 
+#include "runtime/kernel.h"
+
 /* ---- where it comes from ----------------------------------------------------
  */
 
@@ -458,6 +460,48 @@ START_TEST(disk_hit_takes_milliseconds)
 }
 END_TEST
 
+/* The real template has the kernels that a launch will look for. */
+START_TEST(entries_are_there)
+{
+    static const facc_declaration id = {"id", FACC_I32, 0, 1, {-1}, {"kv"}};
+    struct counts c;
+    facc_options o = options(&c);
+    facc_error err = FACC_ERROR_INIT;
+    facc_variant v = FACC_VARIANT_INIT;
+    facc_program *p;
+    facc_kernel *k;
+    if (no_nvrtc("entries_are_there"))
+        return;
+    o.template_dir = NULL;
+    facc_ctx *ctx = open_ctx(&o);
+    ck_assert_msg(facc_program_load_expressions(&p, ctx, NULL,
+                                                "id[kv] == id[q]", &id, 1,
+                                                &err) == FACC_OK,
+                  "%s", err.message);
+    v.dtype = FACC_BF16;
+    v.head_dim = 64;
+    v.arch = 80;
+    for (int i = 0; i < 2; i++) {
+        v.block_mask = i;
+        ck_assert_msg(facc_kernel_get(&k, ctx, p, &v, &err) == FACC_OK,
+                      "%s\n%s", err.message, err.log);
+        const struct module *m = k->module;
+        ck_assert((m->entries >> ENTRY_SUMMARIZE & 1) == 1);
+        ck_assert((m->entries >> ENTRY_CLASSES & 1) == (unsigned)i);
+        for (int e = 0; e < N_ENTRIES; e++) {
+            const char *name = entry_name((enum entry)e);
+            ck_assert_msg(
+                !(m->entries >> e & 1) ||
+                    memmem(m->cubin, m->cubin_size, name, strlen(name) + 1),
+                "%s", name);
+        }
+        facc_kernel_free(k);
+    }
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {nvrtc_memory_disk,
@@ -471,6 +515,7 @@ int main(void)
                                   list_gc_clear,
                                   dumps,
                                   explains,
+                                  entries_are_there,
                                   disk_hit_takes_milliseconds};
     return run_tests("kernel", tests, sizeof tests / sizeof tests[0]);
 }
