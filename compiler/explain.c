@@ -279,22 +279,9 @@ static void summaries(struct explain *x, const struct verdict_program *v)
                     n[SIDE_Q], n[SIDE_Q] == 1 ? "y" : "ies", n[SIDE_KV]);
 }
 
-/* What is known of whole tiles, and what it takes. */
-static void tier(struct explain *x, const struct verdict_program *v)
+/* How the tiles' verdicts are found; of masks that need a schedule. */
+static void schedule(struct explain *x, const struct verdict_program *v)
 {
-    strbuf_addf(x->out, "tier     %s", mask_tier_name(v->tier));
-    if (v->cause)
-        strbuf_add(x->out, ": ");
-    cause(x, v);
-    strbuf_add(x->out, "\n");
-    if (v->tier == TIER_NONE)
-        return;
-    if (v->plain) {
-        strbuf_add(x->out, "         nothing but plain bounds: no schedule is "
-                           "needed, tiles inside all of them run no mask "
-                           "code\n");
-        return;
-    }
     strbuf_add(x->out, "         a schedule is made: EMPTY tiles are skipped, "
                        "FULL ones run no mask code\n");
     summaries(x, v);
@@ -308,6 +295,28 @@ static void tier(struct explain *x, const struct verdict_program *v)
                            "by cell\n");
     if (v->tier == TIER_OPAQUE)
         strbuf_add(x->out, "         what reads the score counts as unknown\n");
+}
+
+/* What is known of whole tiles, and what it takes. */
+static void tier(struct explain *x, const struct verdict_program *v)
+{
+    const struct unit_config usual = {.check_bounds = false};
+    strbuf_addf(x->out, "tier     %s%s", mask_tier_name(v->tier),
+                v->cause ? ": " : "");
+    cause(x, v);
+    strbuf_add(x->out, "\n");
+    if (v->tier == TIER_NONE)
+        return;
+    if (v->plain)
+        strbuf_add(x->out, "         nothing but plain bounds: no schedule is "
+                           "needed, tiles inside all of them run no mask "
+                           "code\n");
+    else if (emit_planned(v, &usual))
+        schedule(x, v);
+    else
+        strbuf_add(x->out,
+                   "         nothing is known of whole tiles: mask code "
+                   "runs in all of them\n");
 }
 
 static bool sections(struct program *p, struct strbuf *out)

@@ -203,6 +203,67 @@ START_TEST(the_flat_form_has_every_header_once)
 }
 END_TEST
 
+/* The explanation has all of these lines, and none of those. */
+static void explains(const char *text, const char *const *lines, size_t n,
+                     const char *missing)
+{
+    struct program *p = load("t.lua", text);
+    struct arena *a = arena_new(&alloc_libc);
+    struct strbuf out;
+    struct diag d;
+    diag_init(&d);
+    strbuf_init(&out, a);
+    ck_assert(compile_explain(p, &out, &d));
+    for (size_t k = 0; k < n; k++)
+        ck_assert_msg(strstr(strbuf_text(&out), lines[k]) != NULL,
+                      "no \"%s\" in:\n%s", lines[k], strbuf_text(&out));
+    ck_assert_msg(strstr(strbuf_text(&out), missing) == NULL, "%s",
+                  strbuf_text(&out));
+    arena_free(a);
+    program_free(p);
+}
+
+START_TEST(explanations_name_the_tier)
+{
+    static const char *const plain[] = {
+        "tier     analytic\n         nothing but plain bounds: no schedule"};
+    explains(alibi, plain, 1, "a schedule is made");
+    static const char *const none[] = {"tier     none\n"};
+    explains("return require 'facc'.attention {}", none, 1, "schedule");
+    static const char *const scanned[] = {
+        "tier     scanned: reads dense[q][kv] by both q and kv   line 3\n",
+        "a schedule is made", "1 summary of rows, 1 of columns",
+        "stay PARTIAL are scanned"};
+    explains("local facc = require 'facc' "
+             "local id = facc.tensor('id', 'i32', { 'q' })\n"
+             "local dense = facc.tensor('dense', 'bool', { 'q', 'kv' })\n"
+             "return facc.attention { mask_mod = 'dense[q][kv] and id[q] == "
+             "id[kv]' }",
+             scanned, 4, "PARTIAL tiles are halved");
+    static const char *const halved[] = {
+        "tier     analytic\n         a schedule is made",
+        "3 summaries of rows, 2 of columns",
+        "PARTIAL tiles are halved, down to granules of "};
+    explains("local facc = require 'facc'\nreturn facc.attention { mask_mod = "
+             "facc.mods.natten(200, 200, 7) }",
+             halved, 3, "scanned");
+    static const char *const opaque[] = {
+        "tier     opaque: (0.5 < score) reads the score   line 2\n",
+        "nothing is known of whole tiles"};
+    explains("local facc = require 'facc'\nreturn facc.attention { score_mod = "
+             "function(s, b, h, q, kv) if s > 0.5 then return s end return "
+             "-math.huge end }",
+             opaque, 2, "schedule");
+    static const char *const partly[] = {
+        "a schedule is made", "what reads the score counts as unknown"};
+    explains(
+        "local facc = require 'facc'\nreturn facc.attention { score_mod = "
+        "function(s, b, h, q, kv) if s > 0.5 and q >= kv then return s end "
+        "return -math.huge end }",
+        partly, 2, "nothing is known");
+}
+END_TEST
+
 START_TEST(explanations_name_scopes_forms_and_bounds)
 {
     struct program *p = load("alibi.lua", alibi);
@@ -454,6 +515,7 @@ int main(void)
     tcase_add_test(t, an_unknown_family_is_an_error);
     tcase_add_test(t, the_flat_form_has_every_header_once);
     tcase_add_test(t, explanations_name_scopes_forms_and_bounds);
+    tcase_add_test(t, explanations_name_the_tier);
     tcase_add_test(t, long_chains_are_refused_not_fatal);
     tcase_add_test(t, shared_values_do_not_multiply);
     tcase_add_test(t, short_tanh_only_under_modest_factors);
