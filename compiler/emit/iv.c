@@ -110,19 +110,34 @@ static struct iv named(struct emitter *e, enum place p, ir_ref r,
     return y;
 }
 
-/* What is not asked for, or always so, needs no local. */
+/* One variable for each side that is asked for and not always so: a struct
+ * would stay one on the CPU. */
 static struct iv named_bool(struct emitter *e, enum place p, ir_ref r,
-                            const char *f, const char *t)
+                            const char *f, const char *t, unsigned need)
 {
+    struct place_text *at = &e->at[p];
     const bool f_always = strcmp(f, "true") == 0;
     const bool t_always = strcmp(t, "true") == 0;
+    struct iv y = {.type = IR_BOOL, .f = f, .t = t};
     if (f_always && t_always)
-        return (struct iv){.type = IR_BOOL, .f = f, .t = t};
-    struct iv y = named(e, p, r, IR_BOOL, false, (struct range){0, 0},
-                        writer_format(e, "facc_may(%s, %s)", writer_bare(e, f),
-                                      writer_bare(e, t)));
-    y.f = f_always ? "true" : y.f;
-    y.t = t_always ? "true" : y.t;
+        return y;
+    if (need == IV_WHOLE)
+        return named(e, p, r, IR_BOOL, false, (struct range){0, 0},
+                     writer_format(e, "facc_may(%s, %s)", writer_bare(e, f),
+                                   writer_bare(e, t)));
+    at->n_locals++;
+    writer_add_line(e, &at->body, r);
+    strbuf_add(&at->body, "        const bool ");
+    if (!f_always) {
+        y.f = writer_format(e, "f%d", at->n_locals);
+        strbuf_addf(&at->body, "%s = %s%s", y.f, writer_bare(e, f),
+                    t_always ? "" : ", ");
+    }
+    if (!t_always) {
+        y.t = writer_format(e, "t%d", at->n_locals);
+        strbuf_addf(&at->body, "%s = %s", y.t, writer_bare(e, t));
+    }
+    strbuf_add(&at->body, ";\n");
     return y;
 }
 
@@ -194,7 +209,7 @@ static struct iv logic(struct emitter *e, enum place p, ir_ref r, bool is_and,
         f = joined(e, x, n, false, is_and ? '|' : '&');
     if (need & IV_TRUE)
         t = joined(e, x, n, true, is_and ? '&' : '|');
-    return named_bool(e, p, r, f, t);
+    return named_bool(e, p, r, f, t, need);
 }
 
 /* --- linear forms -------------------------------------------------------- */
@@ -307,7 +322,7 @@ static struct iv compared(struct emitter *e, enum place p, ir_ref r, bool ge,
                     : writer_format(e, "((%s <= %s) & (%s >= %s))", s->plus_lo,
                                     s->minus_hi, s->plus_hi, s->minus_lo);
     }
-    return named_bool(e, p, r, f, t);
+    return named_bool(e, p, r, f, t, need);
 }
 
 struct iv iv_of_sum(struct emitter *e, enum place p, ir_ref r, enum ir_op op,
@@ -478,8 +493,8 @@ struct iv iv_of_node(struct emitter *e, enum place p, ir_ref r)
         x[k] = iv_of_node(e, p, ir_arg(e->g, r, k));
     if (ir_op_is_linear(op))
         return iv_of_sum(e, p, r, op, n->i, e->g->coefs + n->first, x,
-                         (int)n->n, IV_BOTH);
+                         (int)n->n, IV_WHOLE);
     if (ir_op_is_load(op))
         return iv_of_load(e, p, r, x, (int)n->n);
-    return iv_of_op(e, p, r, op, x, (int)n->n, IV_BOTH);
+    return iv_of_op(e, p, r, op, x, (int)n->n, IV_WHOLE);
 }

@@ -155,13 +155,6 @@ static struct iv slot_iv(struct emitter *e, struct slots *s, int slot)
 
 /* --- the body ------------------------------------------------------------ */
 
-static const char *verdict_text(struct emitter *e, const struct iv *x)
-{
-    if (x->whole)
-        return writer_format(e, "facc_verdict(%s)", x->whole);
-    return writer_format(e, "facc_verdict(facc_may(%s, %s))", x->f, x->t);
-}
-
 /* A disjunctive form decides alone. */
 static void add_form(struct emitter *e, const struct slots *s, int root,
                      const char *verdict)
@@ -190,12 +183,13 @@ void verdict_place(struct emitter *e)
             continue;
         if (forms)
             strbuf_addf(out,
-                        "        const int all = %s;\n"
+                        "        const int all = facc_verdict(%s, %s);\n"
                         "        if (all != kVerdictPartial)\n"
                         "            return all;\n",
-                        verdict_text(e, &s.iv[k]));
+                        s.iv[k].f, s.iv[k].t);
         else
-            strbuf_addf(out, "        return %s;\n", verdict_text(e, &s.iv[k]));
+            strbuf_addf(out, "        return facc_verdict(%s, %s);\n",
+                        s.iv[k].f, s.iv[k].t);
     }
     add_form(e, &s, s.v->empty_root, "kVerdictEmpty");
     add_form(e, &s, s.v->full_root, "kVerdictFull");

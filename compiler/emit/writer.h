@@ -211,7 +211,8 @@ struct iv {
     struct range x;      /* and what they can be */
     const char *f, *t;   /* bools: may be false, true; perhaps "true" */
 };
-enum { IV_FALSE = 1, IV_TRUE = 2, IV_BOTH = 3 }; /* what is asked of a bool */
+/* What is asked of a bool; WHOLE: both, as one variable. */
+enum { IV_FALSE = 1, IV_TRUE = 2, IV_BOTH = 3, IV_WHOLE = 7 };
 /* Of what a place knows: a point, or a range where bits may differ. */
 struct iv iv_of_node(struct emitter *e, enum place p, ir_ref r);
 /* Anything of the node's type. */

@@ -22,9 +22,9 @@ FACC_FN facc_bools facc_may(bool f, bool t)
     return facc_bools{f, t};
 }
 
-FACC_FN int facc_verdict(facc_bools b)
+FACC_FN int facc_verdict(bool f, bool t)
 {
-    return !b.t ? kVerdictEmpty : !b.f ? kVerdictFull : kVerdictPartial;
+    return (int)(f | !t) | (int)t << 1; // kVerdictEmpty, Full, Partial without a branch
 }
 
 FACC_FN facc_bools facc_hull(facc_bools x, facc_bools y)

@@ -161,10 +161,10 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 7 "chained.lua"
-        const facc_bools v1 = facc_may(true, (qs.hi0 + ks.hi1) >= 0);
+        const bool t1 = (qs.hi0 + ks.hi1) >= 0;
 #line 7 "chained.lua"
-        const facc_bools v2 = facc_may(true, v1.t);
-        return facc_verdict(v2);
+        const bool t2 = t1;
+        return facc_verdict(true, t2);
 #line 169 "facc_variant.cuh"
     }
 };

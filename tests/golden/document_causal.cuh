@@ -164,12 +164,12 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 4 "document_causal.lua"
-        const facc_bools v1 = facc_may((qs.lo0 != ks.hi1) | (qs.hi0 != ks.lo1), (qs.lo0 <= ks.hi1) & (qs.hi0 >= ks.lo1));
+        const bool f1 = (qs.lo0 != ks.hi1) | (qs.hi0 != ks.lo1), t1 = (qs.lo0 <= ks.hi1) & (qs.hi0 >= ks.lo1);
 #line 4 "document_causal.lua"
-        const facc_bools v2 = facc_may(q_first < kv_last, q_last >= kv_first);
+        const bool f2 = q_first < kv_last, t2 = q_last >= kv_first;
 #line 4 "document_causal.lua"
-        const facc_bools v3 = facc_may(v1.f | v2.f, v1.t & v2.t);
-        return facc_verdict(v3);
+        const bool f3 = f1 | f2, t3 = t1 & t2;
+        return facc_verdict(f3, t3);
 #line 174 "facc_variant.cuh"
     }
 };

@@ -109,10 +109,10 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 6 "gated_score.lua"
-        const facc_bools v1 = facc_may(true, q_last >= kv_first);
+        const bool t1 = q_last >= kv_first;
 #line 6 "gated_score.lua"
-        const facc_bools v2 = facc_may(true, v1.t);
-        return facc_verdict(v2);
+        const bool t2 = t1;
+        return facc_verdict(true, t2);
 #line 117 "facc_variant.cuh"
     }
 };

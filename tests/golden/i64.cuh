@@ -171,10 +171,10 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 6 "i64.lua"
-        const facc_bools v1 = facc_may(qs.lo1 < ks.hi2, qs.hi1 >= ks.lo2);
+        const bool f1 = qs.lo1 < ks.hi2, t1 = qs.hi1 >= ks.lo2;
 #line 6 "i64.lua"
-        const facc_bools v2 = facc_may(ks.f0 | v1.f, ks.t0 & v1.t);
-        return facc_verdict(v2);
+        const bool f2 = ks.f0 | f1, t2 = ks.t0 & t1;
+        return facc_verdict(f2, t2);
 #line 179 "facc_variant.cuh"
     }
 };

@@ -194,20 +194,20 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 5 "natten.lua"
-        const facc_bools v1 = facc_may((ks.lo1 + 3) < qs.hi0, (ks.hi1 + 3) >= qs.lo0);
+        const bool f1 = (ks.lo1 + 3) < qs.hi0, t1 = (ks.hi1 + 3) >= qs.lo0;
 #line 5 "natten.lua"
-        const facc_bools v2 = facc_may((qs.lo0 + 3) < ks.hi1, (qs.hi0 + 3) >= ks.lo1);
+        const bool f2 = (qs.lo0 + 3) < ks.hi1, t2 = (qs.hi0 + 3) >= ks.lo1;
 #line 5 "natten.lua"
-        const facc_bools v3 = facc_may((ks.lo3 + 3) < qs.hi2, (ks.hi3 + 3) >= qs.lo2);
+        const bool f3 = (ks.lo3 + 3) < qs.hi2, t3 = (ks.hi3 + 3) >= qs.lo2;
 #line 5 "natten.lua"
-        const facc_bools v4 = facc_may((qs.lo2 + 3) < ks.hi3, (qs.hi2 + 3) >= ks.lo3);
+        const bool f4 = (qs.lo2 + 3) < ks.hi3, t4 = (qs.hi2 + 3) >= ks.lo3;
 #line 5 "natten.lua"
-        const facc_bools v5 = facc_may((kv_first + 99) < qs.hi4, (kv_last + 99) >= qs.lo4);
+        const bool f5 = (kv_first + 99) < qs.hi4, t5 = (kv_last + 99) >= qs.lo4;
 #line 5 "natten.lua"
-        const facc_bools v6 = facc_may((qs.lo4 + 99) < kv_last, (qs.hi4 + 99) >= kv_first);
+        const bool f6 = (qs.lo4 + 99) < kv_last, t6 = (qs.hi4 + 99) >= kv_first;
 #line 5 "natten.lua"
-        const facc_bools v7 = facc_may(v1.f | v2.f | v3.f | v4.f | v5.f | v6.f, v1.t & v2.t & v3.t & v4.t & v5.t & v6.t);
-        return facc_verdict(v7);
+        const bool f7 = f1 | f2 | f3 | f4 | f5 | f6, t7 = t1 & t2 & t3 & t4 & t5 & t6;
+        return facc_verdict(f7, t7);
 #line 212 "facc_variant.cuh"
     }
 };

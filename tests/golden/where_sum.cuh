@@ -171,14 +171,14 @@ struct Variant {
             const QSummary &qs, int kv_first, int kv_last, const KvSummary &ks)
     {
 #line 9 "where_sum.lua"
-        const facc_bools v1 = facc_may(((ks.lo1 + 2) != qs.hi0) | ((ks.hi1 + 2) != qs.lo0), ((ks.lo1 + 2) <= qs.hi0) & ((ks.hi1 + 2) >= qs.lo0));
+        const bool f1 = ((ks.lo1 + 2) != qs.hi0) | ((ks.hi1 + 2) != qs.lo0), t1 = ((ks.lo1 + 2) <= qs.hi0) & ((ks.hi1 + 2) >= qs.lo0);
 #line 9 "where_sum.lua"
-        const facc_bools v2 = facc_may((ks.lo1 != qs.hi0) | (ks.hi1 != qs.lo0), (ks.lo1 <= qs.hi0) & (ks.hi1 >= qs.lo0));
+        const bool f2 = (ks.lo1 != qs.hi0) | (ks.hi1 != qs.lo0), t2 = (ks.lo1 <= qs.hi0) & (ks.hi1 >= qs.lo0);
 #line 9 "where_sum.lua"
-        const facc_bools v3 = facc_may(((ks.lo1 + 1) != qs.hi0) | ((ks.hi1 + 1) != qs.lo0), ((ks.lo1 + 1) <= qs.hi0) & ((ks.hi1 + 1) >= qs.lo0));
+        const bool f3 = ((ks.lo1 + 1) != qs.hi0) | ((ks.hi1 + 1) != qs.lo0), t3 = ((ks.lo1 + 1) <= qs.hi0) & ((ks.hi1 + 1) >= qs.lo0);
 #line 9 "where_sum.lua"
-        const facc_bools v4 = facc_may(v1.f & v2.f & v3.f, v1.t | v2.t | v3.t);
-        return facc_verdict(v4);
+        const bool f4 = f1 & f2 & f3, t4 = t1 | t2 | t3;
+        return facc_verdict(f4, t4);
 #line 183 "facc_variant.cuh"
     }
 };
