@@ -6,7 +6,7 @@ mods    forward with mods against facc's own kernel without
 launch  host time of facc_kernel_launch against a bare cuLaunchKernel
 disk    a cache hit on disk: from the request to the loaded kernel
 masks           masks that need a schedule, beside FlexAttention (bench_masks.py)
-causal_generic  causal as generated and by hand in the same kernel (bench_masks.py)
+causal_generic  causal as generated and by hand in the same kernel (bench_causal.py)
 million         up to a million tokens, and FlexAttention there (bench_long.py)
 packed          64 packed sequences against the dense kernel (bench_long.py)
 
@@ -26,6 +26,7 @@ import math
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -324,18 +325,53 @@ def elsewhere(module, function):
 
 SECTIONS = {"plain": plain, "mods": with_mods, "launch": launch_overhead, "disk": disk_hit,
             "masks": elsewhere("bench_masks", "masks"),
-            "causal_generic": elsewhere("bench_masks", "causal_generic"),
+            "causal_generic": elsewhere("bench_causal", "causal_generic"),
             "million": elsewhere("bench_long", "million"), "packed": elsewhere("bench_long", "packed")}
 
 
 def run_section(name, args, facc):
-    """What the section gives; or the error, which ends no other section."""
+    """What the section gives; or the error."""
     try:
         return SECTIONS[name](args, facc)
     except Exception as e:
         traceback.print_exc(limit=-4)
         print(f"\n{name}: FAILED: {type(e).__name__}: {str(e)[:400]}", flush=True)
         return dict(error=f"{type(e).__name__}: {e}")
+
+
+def in_processes(names, args):
+    """Each section in a process of its own, so that neither a fault of the GPU
+    nor a hang in one ends the others. Their results."""
+    result, rest, words = {}, [], iter(sys.argv[1:])
+    for word in words:
+        if word in ("--sections", "--json"):
+            next(words)
+        elif not word.startswith(("--sections=", "--json=")):
+            rest.append(word)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            file = pathlib.Path(folder) / f"{name}.json"
+            command = [sys.executable, "-u", __file__, "--sections", name, "--json", str(file), *rest]
+            try:
+                code = subprocess.run(command, timeout=args.section_seconds).returncode
+                end = f"ended with {code}"
+            except subprocess.TimeoutExpired:
+                end = f"took more than {args.section_seconds:.0f} s"
+                print(f"\n{name}: FAILED: {end}", flush=True)
+            found = json.loads(file.read_text()) if file.exists() else {}
+            result.update({**found, name: found.get(name, dict(error=end))})
+            if args.json:
+                write_json(args.json, result)
+    return result
+
+
+def write_json(file, result):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def failures(result, names):
+    return [n for n in names if isinstance(result.get(n), dict) and "error" in result[n]]
 
 
 def main():
@@ -348,7 +384,8 @@ def main():
     p.add_argument("--dtypes", type=lambda t: t.split(","), default=["bf16", "f16"])
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--flex", default="all", help="masks beside FlexAttention: all, none, or names")
-    p.add_argument("--flex-seconds", type=float, default=60, help="limit of each child of 'million'")
+    p.add_argument("--flex-seconds", type=float, default=45, help="limit of each child of 'million'")
+    p.add_argument("--section-seconds", type=float, default=240, help="limit of a section, if there are several")
     p.add_argument("--json", type=pathlib.Path, help="write all figures here")
     args = p.parse_args()
     try:
@@ -360,21 +397,26 @@ def main():
         print("SKIPPED: GPU benchmark: there is no GPU")
         return 0
     os.environ.setdefault("FACC_LOG", "off")
+    names = args.sections.split(",")
+    unknown = [n for n in names if n not in SECTIONS]
+    if unknown:
+        p.error(f"no section '{unknown[0]}'; there are {', '.join(SECTIONS)}")
+    if len(names) > 1:
+        result = in_processes(names, args)
+        print("\nsections that failed:", ", ".join(failures(result, names)) or "none")
+        return 1 if failures(result, names) else 0
     import facc
     driver = facc.default_context().system()["driver_version"]
     result = dict(gpu=torch.cuda.get_device_name(), torch=torch.__version__, driver_cuda=driver,
                   facc=facc.version(), cores=os.cpu_count(), rounds=args.rounds)
     print(f"{result['gpu']}, PyTorch {torch.__version__}, driver for CUDA {driver / 1000:.1f}, "
           f"facc {facc.version()}; B*S = {TOKENS}, H*D = {WIDTH}")
-    for name in args.sections.split(","):
-        start = time.time()
-        result[name] = run_section(name, args, facc)
-        print(f"\n({name}: {time.time() - start:.0f} s)", flush=True)
-        if args.json:
-            args.json.parent.mkdir(parents=True, exist_ok=True)
-            args.json.write_text(json.dumps(result, indent=1) + "\n")
-    failed = [n for n in args.sections.split(",") if isinstance(result[n], dict) and "error" in result[n]]
-    return 1 if failed else 0
+    name, start = names[0], time.time()
+    result[name] = run_section(name, args, facc)
+    print(f"\n({name}: {time.time() - start:.0f} s)", flush=True)
+    if args.json:
+        write_json(args.json, result)
+    return 1 if failures(result, names) else 0
 
 
 if __name__ == "__main__":

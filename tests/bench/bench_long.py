@@ -84,7 +84,10 @@ def million_row(args, facc, name, S):
     contestants = {"facc": launch}
     if getattr(launch, "workspace", None) is not None:
         contestants["ready"] = ready(launch)
-    ms = interleaved(contestants, 5)
+    start = time.perf_counter()
+    launch()
+    torch.cuda.synchronize()
+    ms = interleaved(contestants, 5 if time.perf_counter() - start < 0.1 else 1)
     return dict(mask=name, S=S, ms=ms["facc"], ready_ms=ms.get("ready", ms["facc"]), cells=cells, error=error,
                 workspace_mib=launch.arguments.a.workspace_size / 2**20, taken_by_launch=taken,
                 tflops=4 * 64 * 2 * cells / ms["facc"] / 1e9)
@@ -159,9 +162,9 @@ def flex_text(r):
             f"{max(r['create_peak_mib'], r['kernel_peak_mib']):.0f} MiB")
 
 
-def million(args, facc):
+def facc_rows(args, facc, notes):
+    """facc alone, each row printed as it comes."""
     import torch
-    out, rows, notes = [], [], []
     for name in LONG_MASKS:
         before = None
         for S in LENGTHS:
@@ -169,7 +172,7 @@ def million(args, facc):
                 r = million_row(args, facc, name, S)
             except Exception as e:
                 notes.append(f"{name} {S}: FAILED: {type(e).__name__}: {str(e)[:300]}")
-                out.append(dict(mask=name, S=S, error=str(e)))
+                yield dict(mask=name, S=S, error=str(e))
                 before = None
                 continue
             finally:
@@ -178,12 +181,19 @@ def million(args, facc):
                 r["ideal"] = r["cells"] / before["cells"]
                 r["growth"] = r["ms"] / before["ms"] / r["ideal"]
             before = r
-            out.append(r)
-    flex = {}
-    if args.flex != "none":
+            print(f"{name} {S // 1024} Ki: {r['ms']:.3f} ms, {r['tflops']:.0f} TFLOP/s, growth / ideal "
+                  f"{r.get('growth', 1):.3f}, error {r['error']}", flush=True)
+            yield r
+
+
+def million(args, facc):
+    notes, rows, flex = [], [], {}
+    out = list(facc_rows(args, facc, notes))
+    if args.flex != "none":  # last: it may take its time, or the memory
         for name in LONG_MASKS[:2]:
             for r in flex_rows(name, (LENGTHS[0], LENGTHS[1], LENGTHS[-1]), args.flex_seconds):
                 flex[name, r["S"]] = r
+                print(f"FlexAttention, {name} {r['S'] // 1024} Ki: {flex_text(r)}", flush=True)
     for r in out:
         if "ms" not in r:
             continue

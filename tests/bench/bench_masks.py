@@ -3,13 +3,24 @@ and FlexAttention; and what generated bounds cost against ones by hand.
 
 bf16, D 128, H 16, B 1. Useful work: 4 D for each cell that counts. Tile work:
 the time without preparation over (time of the dense kernel per tile) times the
-tiles that are not EMPTY. All contestants of a row run as replays of a CUDA
-graph of one call each, so that no host time is in the figures."""
+tiles that are visited. All contestants of a row run as replays of a CUDA graph
+of one call each, so that no host time is in the figures ("eager": with it).
+Each mask has a process of its own; they compile side by side and are timed one
+by one."""
+import json
+import os
 import pathlib
-import shutil
+import queue
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 
-from bench_gpu import ROOT, interleaved, prepared, table
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from bench_gpu import interleaved, prepared, table  # noqa: E402
 
 H, D, S = 16, 128, 8192
 USEFUL, TILE_WORK, FLEX = 0.75, 1.15, 0.5  # to be reached
@@ -74,10 +85,12 @@ def shared_prefix():
     end = start + 1024
     text = "\n".join(f'local {name} = facc.tensor("{name}", "i32", {{ {n} }})' for name in ("off", "prefix_of", "end_of"))
 
+    # as FlexAttention likes it: what a row needs to know, per token
+    first, answer = start[document], document != prefix_of[document]
+    prefix_first, prefix_end = start[prefix_of[document]], end[prefix_of[document]]
+
     def keep(b, h, q, kv):
-        d = document[q]
-        p = prefix_of[d]
-        return ((kv >= start[d]) & (q >= kv)) | ((d != p) & (kv >= start[p]) & (kv < end[p]))
+        return ((kv >= first[q]) & (q >= kv)) | (answer[q] & (kv >= prefix_first[q]) & (kv < prefix_end[q]))
     return (lua('local id = facc.tensor("id", "i32", { "kv" })\n' + text,
                 "local d = id[q]\n  local p = prefix_of[d]\n"
                 "  return (kv >= off[d] and q >= kv) or (d ~= p and off[p] <= kv and kv < end_of[p])"),
@@ -197,46 +210,109 @@ def qkv():
     return [torch.randn(1, H, S, D, generator=g, device="cuda").bfloat16() for _ in range(3)]
 
 
-def wants_flex(args, name):
-    return args.flex == "all" or name in args.flex.split(",")
+class Contest:
+    """One mask: everything compiled and run once when it is made, so that only
+    the timing needs the GPU alone."""
 
+    def __init__(self, facc, name, flex):
+        import torch
+        self.name, self.notes, (self.q, self.k, self.v) = name, [], qkv()
+        source, tensors, params, self.keep = MASKS[name]()
+        program = facc.Program.from_string(source, name.replace(" ", "_") + ".lua")
+        launch = prepared(program, self.q, self.k, self.v, tensors=tensors, params=params)
+        self.launch, self.info = launch, launch.kernel.info
+        launch()
+        torch.cuda.synchronize()
+        self.scheduled = scheduled_tiles(launch, self.info)
+        self.cells, self.tiles = cells_and_tiles(self.keep, self.info.tile_m, self.info.tile_n)
+        plain, causal = facc.find_program(), facc.find_program(mask_mod="q >= kv")
+        self.calls = {"dense": in_graph(prepared(plain, self.q, self.k, self.v)),
+                      "causal": in_graph(prepared(causal, self.q, self.k, self.v)),
+                      "facc": try_graph(launch, self.notes, "facc"), "facc, eager": launch}
+        if self.scheduled is not None:
+            self.calls["facc, ready"] = try_graph(ready(launch), self.notes, "facc ready")
+        self.differs = None
+        if flex:
+            self.add_flex()
 
-def mask_row(args, facc, name, yardsticks, q, k, v, notes):
-    source, tensors, params, keep = MASKS[name]()
-    program = facc.Program.from_string(source, name.replace(" ", "_") + ".lua")
-    launch = prepared(program, q, k, v, tensors=tensors, params=params)
-    info = launch.kernel.info
-    launch()
-    contestants = dict(yardsticks)
-    contestants["facc"] = try_graph(launch, notes, f"{name}, facc")
-    contestants["facc, eager"] = launch
-    scheduled = scheduled_tiles(launch, info)
-    if scheduled is not None:
-        contestants["facc, ready"] = try_graph(ready(launch), notes, f"{name}, facc ready")
-    row = dict(mask=name, tier=getattr(info, "tier", "?"), scheduled=scheduled is not None,
-               workspace=launch.arguments.a.workspace_size)
-    if wants_flex(args, name):
+    def add_flex(self):
         try:
-            flex, out = flex_contestants(keep, q, k, v, notes, name)
-            launch()
-            row["differs_from_flex"] = float((launch.out.float() - out.float()).abs().max())
-            contestants.update(flex)
+            calls, out = flex_contestants(self.keep, self.q, self.k, self.v, self.notes, self.name)
+            self.launch()
+            self.differs = float((self.launch.out.float() - out.float()).abs().max())
+            self.calls.update(calls)
         except Exception as e:
-            notes.append(f"{name}: FlexAttention failed: {type(e).__name__}: {str(e).splitlines()[0][:200]}")
-    ms = interleaved(contestants, args.rounds)
-    cells, tiles = cells_and_tiles(keep, info.tile_m, info.tile_n)
-    all_tiles = -(-S // info.tile_m) * -(-S // info.tile_n)
-    forward = ms.get("facc, ready", ms["facc"])
-    rate, dense = (4 * D * H * n / t / 1e9 for n, t in ((cells, ms["facc"]), (S * S, ms["dense"])))
-    not_empty = scheduled if scheduled is not None else tiles
-    row.update(ms=ms, prepare=ms["facc"] - forward, cells=cells, tiles=tiles, all_tiles=all_tiles,
-               not_empty=not_empty, tflops=rate, dense_tflops=dense, useful=rate / dense,
-               tile_work=forward / (ms["dense"] / all_tiles * not_empty),
-               tile_m=info.tile_m, tile_n=info.tile_n)
-    if "flex with mask" in ms:
-        row.update(over_flex=ms["facc"] / ms["flex with mask"],
-                   over_flex_eager=ms["facc, eager"] / ms["flex with mask, eager"])
-    return row
+            self.notes.append(f"FlexAttention failed: {type(e).__name__}: {str(e).splitlines()[0][:200]}")
+
+    def row(self, rounds):
+        ms, info = interleaved(self.calls, rounds), self.info
+        all_tiles = -(-S // info.tile_m) * -(-S // info.tile_n)
+        forward = ms.get("facc, ready", ms["facc"])
+        rate, dense = (4 * D * H * n / t / 1e9 for n, t in ((self.cells, ms["facc"]), (S * S, ms["dense"])))
+        visited = self.tiles if self.scheduled is None else self.scheduled
+        out = dict(mask=self.name, tier=getattr(info, "tier", "?"), ms=ms, prepare=ms["facc"] - forward,
+                   cells=self.cells, tiles=self.tiles, all_tiles=all_tiles, visited=visited,
+                   workspace=self.launch.arguments.a.workspace_size, tflops=rate, dense_tflops=dense,
+                   useful=rate / dense, tile_work=forward / (ms["dense"] / all_tiles * max(visited, 1)),
+                   tile_m=info.tile_m, tile_n=info.tile_n, differs_from_flex=self.differs, notes=self.notes)
+        if "flex with mask" in ms:
+            out.update(over_flex=ms["facc"] / ms["flex with mask"],
+                       over_flex_eager=ms["facc, eager"] / ms["flex with mask, eager"])
+        return out
+
+
+def child(name, rounds, flex):
+    """Says READY when all is compiled, then waits for a line."""
+    import facc
+    contest = Contest(facc, name, flex)
+    print("READY", flush=True)
+    if sys.stdin.readline():
+        print("ROW " + json.dumps(contest.row(rounds)), flush=True)
+    os._exit(0)
+
+
+class Child:
+    """The process of one mask: it compiles beside the others, is timed alone,
+    and takes nothing with it if it faults."""
+
+    def __init__(self, name, rounds, flex):
+        command = [sys.executable, str(HERE / "bench_masks.py"), name, str(rounds), str(int(flex))]
+        environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1")
+        self.name, self.errors = name, tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env=environment)
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put("END")
+
+    def wait_for(self, word, until):
+        """The rest of the line that begins with word; an exception says why there is none."""
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.1, until - time.time()))
+            except queue.Empty:
+                raise RuntimeError(f"not {word} in time") from None
+            if line == "END":
+                self.process.wait(5)
+                self.errors.seek(0)
+                lines = [x for x in self.errors.read().splitlines() if x.strip()] or ["no message"]
+                raise RuntimeError(f"ended with {self.process.returncode}: "
+                                   + " / ".join(x.strip()[:200] for x in lines[-2:]))
+            if line.startswith(word):
+                return line[len(word):]
+
+    def row(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return json.loads(self.wait_for("ROW", time.time() + 25))
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
 
 
 def met(row):
@@ -249,27 +325,66 @@ def number(x, digits):
     return "-" if x is None else f"{x:.{digits}f}"
 
 
-def masks(args, facc):
-    """Every row guards itself: one that fails is reported, the others go on."""
-    import torch
-    q, k, v = qkv()
-    yardsticks = {"dense": in_graph(prepared(facc.find_program(), q, k, v)),
-                  "causal": in_graph(prepared(facc.find_program(mask_mod="q >= kv"), q, k, v))}
-    rows, out, notes = [], [], []
-    for name in MASKS:
+def without_flex(name, rounds, note):
+    """The row of a mask whose process FlexAttention took down."""
+    again = Child(name, rounds, False)
+    try:
+        again.wait_for("READY", time.time() + 25)
+        row = again.row()
+        row["notes"].append(note)
+        return row
+    except Exception as e:
+        return dict(mask=name, error=str(e), notes=[note, f"without FlexAttention: FAILED: {e}"])
+    finally:
+        again.end()
+
+
+def contest_rows(args, names):
+    """Rows of these masks: all compile, then each is timed alone."""
+    until, failed = time.time() + 70, {}
+    wanted = {n: args.flex == "all" or n in args.flex.split(",") for n in names}
+    children = {n: Child(n, args.rounds, wanted[n]) for n in names}
+    for name, of_name in children.items():
         try:
-            r = mask_row(args, facc, name, yardsticks, q, k, v, notes)
+            of_name.wait_for("READY", until)
         except Exception as e:
-            notes.append(f"{name}: FAILED: {type(e).__name__}: {str(e)[:300]}")
-            out.append(dict(mask=name, error=str(e)))
-            torch.cuda.synchronize()
-            continue
+            failed[name] = str(e)
+            of_name.end()
+    for name, of_name in children.items():
+        try:
+            if name not in failed:
+                yield of_name.row()
+                continue
+        except Exception as e:
+            failed[name] = str(e)
+        finally:
+            of_name.end()
+        if wanted[name]:
+            yield without_flex(name, args.rounds, f"with FlexAttention: FAILED: {failed[name]}")
+        else:
+            yield dict(mask=name, error=failed[name], notes=[f"FAILED: {failed[name]}"])
+
+
+def cells_of(r):
+    ms = r["ms"]
+    return (r["mask"], r["tier"], f"{ms['facc']:.4f}", f"{r['prepare']:.4f}", f"{r['visited']} / {r['tiles']}",
+            f"{r['tflops']:.0f}", f"{r['useful']:.3f}", f"{r['tile_work']:.3f}", met(r), number(ms.get("flex"), 4),
+            number(ms.get("flex with mask"), 4), number(r.get("over_flex"), 3), number(r.get("over_flex_eager"), 3))
+
+
+def masks(args, facc):
+    out, notes = [], []
+    for r in contest_rows(args, list(MASKS)):
         out.append(r)
-        ms = r["ms"]
-        rows.append((name, r["tier"], f"{ms['facc']:.4f}", f"{r['prepare']:.4f}", f"{r['not_empty']} / {r['tiles']}",
-                     f"{r['tflops']:.0f}", f"{r['useful']:.3f}", f"{r['tile_work']:.3f}", met(r),
-                     number(ms.get("flex"), 4), number(ms.get("flex with mask"), 4),
-                     number(r.get("over_flex"), 3), number(r.get("over_flex_eager"), 3)))
+        notes += [f"{r['mask']}: {n}" for n in r["notes"]]
+        if "ms" not in r:
+            continue
+        print(*cells_of(r), sep=" | ", flush=True)  # as they come; the table comes last
+        if not r["tiles"] <= r["visited"] <= r["all_tiles"]:
+            notes.append(f"{r['mask']}: {r['visited']} tiles in the schedule, but {r['tiles']} of {r['all_tiles']} "
+                         "are not EMPTY: WRONG")
+        if (r["differs_from_flex"] or 0) > 0.05:
+            notes.append(f"{r['mask']}: output differs from FlexAttention's by {r['differs_from_flex']:.3f}")
     good = [r for r in out if "ms" in r]
     if good:
         ms = good[0]["ms"]
@@ -277,68 +392,10 @@ def masks(args, facc):
               f"tiles {good[0]['tile_m']} x {good[0]['tile_n']}, {good[0]['all_tiles']} a head")
     table(f"Masks, bf16, B 1, H {H}, D {D}, S {S}",
           ("mask", "tier", "ms", "of it preparation", "tiles visited / not EMPTY", "useful TFLOP/s", "/ dense",
-           "tile work", "met", "flex kernel ms", "with its mask ms", "facc / that", "eager"), rows)
-    for r in good:
-        if not r["tiles"] <= r["not_empty"] <= r["all_tiles"]:
-            notes.append(f"{r['mask']}: {r['not_empty']} tiles in the schedule, but {r['tiles']} of {r['all_tiles']} "
-                         "are not EMPTY: WRONG")
-        if r.get("differs_from_flex", 0) > 0.05:
-            notes.append(f"{r['mask']}: output differs from FlexAttention's by {r['differs_from_flex']:.3f}")
+           "tile work", "met", "flex kernel ms", "with its mask ms", "facc / that", "eager"), [cells_of(r) for r in good])
     print("\n".join(["", *notes]))
     return out
 
 
-# ---- causal -------------------------------------------------------------------------------
-
-def templates_by_hand(folder):
-    """A copy of the templates that takes causal_by_hand.cuh for the Variant."""
-    here = pathlib.Path(__file__).resolve().parent
-    copy = pathlib.Path(folder) / "templates"
-    shutil.copytree(ROOT / "templates", copy)
-    changed = 0
-    for f in [*copy.rglob("*.cu"), *copy.rglob("*.cuh")]:
-        text = f.read_text()
-        if '#include "facc_variant.cuh"' in text:
-            f.write_text(text.replace('#include "facc_variant.cuh"', '#include "causal_by_hand.cuh"'))
-            changed += 1
-    if not changed:
-        raise RuntimeError("no template includes facc_variant.cuh")
-    shutil.copy(here / "causal_by_hand.cuh", copy)
-    return copy
-
-
-def causal_generic(args, facc):
-    """generated: bounds made by facc. by hand: the same kernel with a bound
-    written by hand. planned: a mask that is causal but no plain bound."""
-    import torch
-    q, k, v = qkv()
-    rows, out = [], []
-    with tempfile.TemporaryDirectory() as folder, \
-            facc.Context(templates=str(templates_by_hand(folder)), cache_mode="off") as by_hand:
-        for S_ in (2048, 8192):
-            a, b, c = (x[:, :, :S_].contiguous() for x in (q, k, v))
-            planned = facc.find_program(mask_mod="q >= kv or q + kv < p", params={"p": 0})
-            limit = torch.arange(S_, dtype=torch.int32, device="cuda")
-            ranged = facc.Program.from_string(
-                lua('local limit = facc.tensor("limit", "i32", { "q" })', "return kv <= limit[q]"), "limit.lua")
-            launches = {"generated": prepared(facc.find_program(mask_mod="q >= kv"), a, b, c),
-                        "by hand": prepared(facc.Program.from_expressions(mask="q >= kv", context=by_hand), a, b, c),
-                        "planned": prepared(planned, a, b, c, params={"p": 0}),
-                        "ranged": prepared(ranged, a, b, c, tensors={"limit": limit})}
-            for launch in launches.values():
-                launch()
-            torch.cuda.synchronize()
-            same = all(torch.equal(x.out, launches["by hand"].out) for x in launches.values())
-            calls = {n: in_graph(x) for n, x in launches.items()}
-            for n in ("planned", "ranged"):
-                calls[n + ", ready"] = in_graph(ready(launches[n]))
-            ms = interleaved(calls, 2 * args.rounds + 1)
-            base = ms["by hand"]
-            for n, t in ms.items():
-                rows.append((S_, n, f"{t:.4f}", f"{t / base:.4f}"))
-            out.append(dict(S=S_, ms=ms, over_hand={n: t / base for n, t in ms.items()}, same_bits=same))
-    table(f"Causal, bf16, B 1, H {H}, D {D}", ("S", "kernel", "ms", "/ by hand"), rows)
-    for r in out:
-        print(f"\nS {r['S']}: generated / by hand {r['over_hand']['generated']:.4f} (to be at most 1.02); "
-              f"equal bits: {r['same_bits']}")
-    return out
+if __name__ == "__main__":
+    child(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1")
