@@ -1,10 +1,10 @@
 // Summaries of rows and of columns, which verdicts are made from: records by tile, by window of 32
-// KV tiles, by granule of 16. Made in time linear in the lengths.
+// KV tiles, by granule. Made in time linear in the lengths.
 #pragma once
 #include "common/sequences.cuh"
 
 constexpr int kWindow = 32 * kTileN; // columns
-constexpr int kGranule = 16;
+constexpr int kGranule = FACC_GRANULE;
 
 struct QSide {
     using Summary = Variant::QSummary;
@@ -93,11 +93,11 @@ FACC_FN typename Side::Summary summarize_tile(const KernelArgs &args, const Vari
         if (inside)
             Side::add(args, t, i, s);
 #pragma unroll
-        for (int lanes = 1; lanes < kGranule; lanes *= 2)
+        for (int lanes = 1; lanes < 32; lanes *= 2) {
+            if (Variant::kHalved && lanes == kGranule && inside && lane % kGranule == 0)
+                granules[i / kGranule] = s;
             Side::merge(s, shuffle_xor(s, lanes));
-        if (Variant::kHalved && inside && lane % kGranule == 0)
-            granules[i / kGranule] = s;
-        Side::merge(s, shuffle_xor(s, kGranule));
+        }
         Side::merge(all, s);
     }
     if (lane == 0)

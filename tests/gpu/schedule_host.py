@@ -1,7 +1,7 @@
 """Compiles the kernels that make a schedule for the CPU (host/) and runs them on random cases: each
 sample variant with one group of warps and with two. Needs a C++ compiler, no GPU.
 
-    python3 tests/gpu/schedule_host.py [CASES [SEED]]
+    python3 tests/gpu/schedule_host.py [CASES [SEED [PART OF A NAME]]]
 """
 import os
 import subprocess
@@ -36,13 +36,15 @@ def build(folder, name, variant, shape, blocks):
 
 
 def main():
-    cases, seed = (sys.argv[1:] + ["30", "1"][len(sys.argv) - 1:])[:2]
+    cases, seed, part = sys.argv[1:] + ["30", "1", ""][len(sys.argv) - 1:]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for variant in VARIANTS:
             for blocks in (False, True):
                 for i, shape in enumerate(SHAPES):
                     name = f"{variant}{'+blocks' if blocks else ''}.{i + 1}"
+                    if part not in name:
+                        continue
                     done = subprocess.run([build(folder, name, variant, shape, blocks), seed, cases],
                                           capture_output=True, text=True)
                     failed += done.returncode != 0
