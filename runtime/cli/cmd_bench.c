@@ -12,6 +12,7 @@ static const char help[] =
     "Median time of one call over --rounds rounds (default 20), after\n"
     "warm-up calls (GPU three, CPU one), and what it comes to: TFLOP/s with\n"
     "every cell counted, and the bytes of Q, K, V, O and LSE over the time.\n"
+    "On a GPU each call makes the mask's schedule anew, if it has one.\n"
     "Takes the input options of facc run.\n"
     "\n"
     "  --rounds N   --json\n"

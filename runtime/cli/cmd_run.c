@@ -80,6 +80,9 @@ static void print_stats(const struct job *job, double ms,
     printf("rate      %.2f TFLOP/s (all cells counted)\n",
            attention_flops(a) / ms * 1e-9);
     if (job->device >= 0)
+        printf("mask      tier %s%s\n", info->tier,
+               info->scheduled ? ", with a schedule" : "");
+    if (job->device >= 0)
         printf("kernel    %s  tile %d x %d  %d warps  %d registers  %d spill "
                "bytes  from %s  %s\n",
                info->family, info->tile_m, info->tile_n, info->warps,
@@ -108,6 +111,8 @@ static int print_json(const struct job *job, double ms,
         cJSON_AddStringToObject(k, "source", info->source);
         cJSON_AddNumberToObject(k, "registers", info->registers);
         cJSON_AddNumberToObject(k, "spill_bytes", info->spill_bytes);
+        cJSON_AddStringToObject(k, "tier", info->tier);
+        cJSON_AddBoolToObject(k, "scheduled", info->scheduled);
     }
     return cli_print_json(j);
 }

@@ -115,19 +115,33 @@ void mask_print_text(const struct mask_view *m, int width)
 
 enum { JSON_TILES = 1 << 20 }; /* with more the map is left out */
 
-static void add_map(cJSON *j, const struct mask_view *m)
+/* These say whether there was memory. */
+static bool add_map(cJSON *j, const struct mask_view *m)
 {
     const facc_verdict_counts *c = &m->counts;
     if ((int64_t)c->rows * c->cols > JSON_TILES)
-        return;
+        return true;
     cJSON *map = cJSON_AddArrayToObject(j, "map");
     char *row = cli_alloc((size_t)c->cols + 1);
-    for (int i = 0; i < c->rows; i++) {
+    bool ok = map != NULL;
+    for (int i = 0; i < c->rows && ok; i++) {
         for (int k = 0; k < c->cols; k++)
             row[k] = mark(m->verdicts[(int64_t)i * c->cols + k]);
-        cJSON_AddItemToArray(map, cJSON_CreateString(row));
+        ok = cJSON_AddItemToArray(map, cJSON_CreateString(row));
     }
     free(row);
+    return ok;
+}
+
+static bool add_cells(cJSON *j, const struct mask_view *m)
+{
+    const facc_verdict_counts *c = &m->counts;
+    if (c->kept < 0)
+        return cJSON_AddNullToObject(j, "kept") &&
+               cJSON_AddNullToObject(j, "sparsity");
+    return cJSON_AddNumberToObject(j, "kept", (double)c->kept) &&
+           cJSON_AddNumberToObject(j, "sparsity",
+                                   c->cells ? mask_sparsity(m) : 0);
 }
 
 int mask_print_json(const struct mask_view *m)
@@ -143,19 +157,16 @@ int mask_print_json(const struct mask_view *m)
                   {"rows", c->rows},     {"cols", c->cols},
                   {"empty", c->empty},   {"partial", c->partial},
                   {"full", c->full},     {"cells", c->cells}};
-    cJSON_AddStringToObject(j, "mask", m->name);
-    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++)
-        cJSON_AddNumberToObject(j, number[i].name, (double)number[i].value);
-    if (c->kept >= 0) {
-        cJSON_AddNumberToObject(j, "kept", (double)c->kept);
-        cJSON_AddNumberToObject(j, "sparsity", c->cells ? mask_sparsity(m) : 0);
-    } else {
-        cJSON_AddNullToObject(j, "kept");
-        cJSON_AddNullToObject(j, "sparsity");
-    }
-    cJSON_AddNumberToObject(j, "work_saved", mask_work_saved(m));
-    cJSON_AddStringToObject(j, "tier", c->tier);
-    cJSON_AddStringToObject(j, "tier_cause", m->cause);
-    add_map(j, m);
-    return cli_print_json(j);
+    bool ok = cJSON_AddStringToObject(j, "mask", m->name) != NULL;
+    for (size_t i = 0; i < sizeof number / sizeof number[0] && ok; i++)
+        ok = cJSON_AddNumberToObject(j, number[i].name,
+                                     (double)number[i].value) != NULL;
+    ok = ok && add_cells(j, m) &&
+         cJSON_AddNumberToObject(j, "work_saved", mask_work_saved(m)) &&
+         cJSON_AddStringToObject(j, "tier", c->tier) &&
+         cJSON_AddStringToObject(j, "tier_cause", m->cause) && add_map(j, m);
+    if (ok)
+        return cli_print_json(j);
+    cJSON_Delete(j);
+    return cli_fail("out of memory");
 }

@@ -148,25 +148,33 @@ static int at(const struct picture *p, int64_t n)
     return (int)(n / p->down) * p->up;
 }
 
-static void shade(struct picture *p, int x, int y)
+static void shade(struct picture *p, int x, int y, double strength)
 {
     struct colour *c = &p->point[(size_t)y * (size_t)p->width + (size_t)x];
-    *c = mix(*c, ink, 0.3);
+    *c = mix(*c, ink, strength);
 }
 
-/* Lines between tiles, where there is room for them. */
+/* Of lines that are so many points apart; 0: no room for lines. */
+static double grid_strength(int apart)
+{
+    enum { LEAST = 6, ENOUGH = 24 };
+    if (apart < LEAST)
+        return 0;
+    return apart >= ENOUGH ? 0.3 : 0.1 + 0.2 * (apart - LEAST) / ENOUGH;
+}
+
+/* Lines between tiles. */
 static void draw_grid(struct picture *p)
 {
     const struct mask_view *m = p->m;
-    enum { ROOM = 6 };
-    if (at(p, m->tile_q) >= ROOM || m->counts.rows == 1)
-        for (int64_t q = m->tile_q; q < m->sq; q += m->tile_q)
-            for (int x = 0; x < p->map_w; x++)
-                shade(p, LEFT + x, TOP + at(p, q));
-    if (at(p, m->tile_kv) >= ROOM || m->counts.cols == 1)
-        for (int64_t kv = m->tile_kv; kv < m->skv; kv += m->tile_kv)
-            for (int y = 0; y < p->map_h; y++)
-                shade(p, LEFT + at(p, kv), TOP + y);
+    const double rows = grid_strength(at(p, m->tile_q));
+    const double cols = grid_strength(at(p, m->tile_kv));
+    for (int64_t q = m->tile_q; q < m->sq && rows > 0; q += m->tile_q)
+        for (int x = 0; x < p->map_w; x++)
+            shade(p, LEFT + x, TOP + at(p, q), rows);
+    for (int64_t kv = m->tile_kv; kv < m->skv && cols > 0; kv += m->tile_kv)
+        for (int y = 0; y < p->map_h; y++)
+            shade(p, LEFT + at(p, kv), TOP + y, cols);
     fill(p, LEFT - 1, TOP - 1, p->map_w + 2, 1, faint);
     fill(p, LEFT - 1, TOP + p->map_h, p->map_w + 2, 1, faint);
     fill(p, LEFT - 1, TOP, 1, p->map_h, faint);
@@ -183,6 +191,15 @@ static int64_t tick_step(const struct picture *p, int room)
     while (at(p, step) < room)
         step *= 2;
     return step;
+}
+
+/* 131072 is "128k" where ticks are multiples of that sort. */
+static void tick_label(char to[32], int64_t n, int64_t step)
+{
+    if (step >= 1 << 15)
+        snprintf(to, 32, "%" PRId64 "k", n >> 10);
+    else
+        snprintf(to, 32, "%" PRId64, n);
 }
 
 /* A line of 14 points with a head, to the right or down. */
@@ -205,13 +222,13 @@ static void draw_axes(struct picture *p)
     char label[32];
     int64_t step = tick_step(p, 110);
     for (int64_t kv = 0; kv < m->skv; kv += step) {
-        snprintf(label, sizeof label, "%" PRId64, kv);
+        tick_label(label, kv, step);
         fill(p, LEFT + at(p, kv), TOP - 7, 1, 6, faint);
         text(p, LEFT + at(p, kv) + 3, TOP - 24, faint, label);
     }
     step = tick_step(p, 60);
     for (int64_t q = 0; q < m->sq; q += step) {
-        snprintf(label, sizeof label, "%" PRId64, q);
+        tick_label(label, q, step);
         fill(p, LEFT - 7, TOP + at(p, q), 6, 1, faint);
         text(p, LEFT - 8 - text_width(label), TOP + at(p, q) + 3, faint, label);
     }

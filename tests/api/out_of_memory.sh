@@ -44,7 +44,7 @@ sweep() {
         return
     fi
     case $name in
-    explain | emit | expressions | cache*ls*) cp "$work/out" "$work/want" ;;
+    explain | emit | expressions | mask* | cache*ls*) cp "$work/out" "$work/want" ;;
     *) : >"$work/want" ;;
     esac
     total=$(sed -n 's/^ALLOCATIONS //p' "$work/err")
@@ -65,6 +65,10 @@ sweep explain "$facc" explain examples/alibi_window.lua
 sweep emit "$facc" emit examples/document_causal.lua --head-dim 64 --arch 80
 sweep run "$facc" run examples/causal.lua --random 1,2,1,33,40,16 \
     --device cpu --stats
+sweep mask "$facc" mask examples/sentence_softcap.lua --tile 16x16 \
+    --tensor sentence=examples/data/sentence.npy
+sweep "mask as PNG" "$facc" mask --mask 'q - kv < 9' --sq 40 --tile 8x8 \
+    -o "$work/mask.png" --json
 sweep expressions "$facc" explain --mask 'q >= kv and q - kv < 10'
 sweep "cache ls" "$facc" cache ls
 if "$facc" compile examples/alibi.lua --head-dim 64 --arch 80 >/dev/null 2>&1
