@@ -5,17 +5,12 @@
 
 #include <inttypes.h>
 
-/* Factors and rests beyond these could leave 64 bits: such a bound is left to
- * mask(), the verdict stays PARTIAL. */
-enum { MAX_FACTOR = 1 << 24 };
-static const int64_t max_rest = (int64_t)1 << 60;
-
+/* With the ranges of real lengths; other bounds are left to mask(), the
+ * verdict stays PARTIAL. */
 static bool is_usable(const struct emitter *e, const struct plain_bound *b)
 {
     const struct range x = e->range[b->rest];
-    return (b->kq || b->kkv) && b->kq >= -MAX_FACTOR && b->kq <= MAX_FACTOR &&
-           b->kkv >= -MAX_FACTOR && b->kkv <= MAX_FACTOR && x.lo >= -max_rest &&
-           x.hi <= max_rest;
+    return plain_bound_is_usable(b, x.lo, x.hi);
 }
 
 /* Conjuncts of tile scope: one value decides. */
