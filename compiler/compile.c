@@ -30,19 +30,30 @@ static bool load(struct program *p, const struct alloc *a, const char *text,
         return false;
     locale_t callers = uselocale(c);
     bool ok = frontend_load(p->graph, a, p->name, text, size, limits, &p->roots,
-                            &p->score_paths, &p->mask_paths, &p->warning);
+                            &p->facts);
     uselocale(callers);
     freelocale(c);
     return ok;
+}
+
+/* -inf arms become mask, also those that tracing did not see as results. */
+static bool lift(struct program *p)
+{
+    const struct ir_roots traced = p->roots;
+    if (!pass_lift(p->graph, &p->roots))
+        return false;
+    p->facts.score_masks |=
+        p->roots.score != traced.score || p->roots.keep != traced.keep;
+    return true;
 }
 
 static bool build(struct program *p, const struct alloc *a, const char *text,
                   size_t size, const struct compile_limits *limits)
 {
     struct ir_graph *g = p->graph;
-    return load(p, a, text, size, limits) && verify(g, &p->roots) &&
-           pass_lift(g, &p->roots) && verify(g, &p->roots) &&
-           pass_congruence(g, &p->roots) && verify(g, &p->roots) &&
+    return load(p, a, text, size, limits) && verify(g, &p->roots) && lift(p) &&
+           verify(g, &p->roots) && pass_congruence(g, &p->roots) &&
+           verify(g, &p->roots) &&
            pass_verdict(g, p->roots.keep, &p->verdict) &&
            verify(g, &p->roots) &&
            (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL &&
@@ -59,7 +70,7 @@ static struct program *open_program(const struct alloc *a, const char *name,
     struct program *p = arena_alloc(arena, sizeof *p);
     if (p) {
         p->arena = arena;
-        p->warning = "";
+        p->facts.warning = "";
         p->name = arena_strdup(arena, name);
         if (p->name && (p->graph = ir_graph_new(arena, d, p->name)) != NULL)
             return p;

@@ -10,6 +10,13 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/verdict.h"
 
+struct traced_facts {
+    int score_paths, mask_paths; /* explored while tracing */
+    bool has_mask_mod;
+    bool score_masks;    /* -inf arms of the score_mod are part of keep */
+    const char *warning; /* lint ("… is never used"), "" when none */
+};
+
 struct program {
     struct arena *arena; /* owns the program itself and all below */
     struct ir_graph *graph;
@@ -17,9 +24,8 @@ struct program {
     struct eval_plan *plan;         /* of roots */
     struct verdict_program verdict; /* of roots.keep */
     struct verdict_plan *verdict_plan;
-    const char *name;            /* file or chunk name as given */
-    int score_paths, mask_paths; /* explored while tracing */
-    const char *warning;         /* lint ("… is never used"), "" when none */
+    const char *name; /* file or chunk name as given */
+    struct traced_facts facts;
 };
 
 struct compile_limits {     /* zero fields mean the default */

@@ -338,14 +338,14 @@ static bool sections(struct program *p, struct strbuf *out)
     for (uint32_t k = 0; k < n; k++)
         x.number[order[k]] = k + 1;
     strbuf_addf(out, "program  %s\npaths    score %d, mask %d\n", p->name,
-                p->score_paths, p->mask_paths);
+                p->facts.score_paths, p->facts.mask_paths);
     inputs(&x);
     score(&x, p->roots.score, &affine);
     mask(&x, p->roots.keep, &bounds);
     tier(&x, &p->verdict);
     values(&x, order, n, scope);
-    if (p->warning[0])
-        strbuf_addf(out, "warning  %s\n", p->warning);
+    if (p->facts.warning[0])
+        strbuf_addf(out, "warning  %s\n", p->facts.warning);
     return !out->failed;
 }
 

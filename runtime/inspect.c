@@ -171,9 +171,9 @@ static bool add_program(cJSON *o, const facc_program *p, const char *cause)
     const struct program *c = p->compiled;
     bool ok =
         cJSON_AddStringToObject(o, "program", c->name) &&
-        cJSON_AddStringToObject(o, "warning", c->warning) &&
-        cJSON_AddNumberToObject(o, "score_paths", c->score_paths) &&
-        cJSON_AddNumberToObject(o, "mask_paths", c->mask_paths) &&
+        cJSON_AddStringToObject(o, "warning", c->facts.warning) &&
+        cJSON_AddNumberToObject(o, "score_paths", c->facts.score_paths) &&
+        cJSON_AddNumberToObject(o, "mask_paths", c->facts.mask_paths) &&
         cJSON_AddBoolToObject(o, "has_score", eval_plan_has_score(c->plan)) &&
         cJSON_AddBoolToObject(o, "has_mask", eval_plan_has_mask(c->plan)) &&
         cJSON_AddNumberToObject(o, "cell_cost", eval_plan_cost(c->plan)) &&

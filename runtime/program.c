@@ -111,7 +111,9 @@ static bool signature_of(struct signature *out, const struct program *p)
                           .n_tensors = g->n_tensors,
                           .n_params = g->n_params,
                           .tensors = list,
-                          .params = list + g->n_tensors};
+                          .params = list + g->n_tensors,
+                          .no_full_blocks =
+                              p->facts.score_masks && p->facts.has_mask_mod};
     for (int i = 0; i < g->n_tensors; i++)
         declare_tensor(&s.tensors[i], &g->tensors[i]);
     for (int i = 0; i < g->n_params; i++) {
@@ -410,5 +412,5 @@ facc_status facc_program_param(const facc_program *p, int32_t index,
 
 const char *facc_program_warning(const facc_program *p)
 {
-    return p ? p->compiled->warning : "";
+    return p ? p->compiled->facts.warning : "";
 }

@@ -178,7 +178,8 @@ static bool read_call(struct map *m, facc_ctx *ctx, const facc_program *p,
         return diag_set(d, DIAG_ARGUMENT, stage_name, NULL, 0,
                         "(b, h) is (%d, %d), of %d and %d", m->b, m->h,
                         m->size.B, m->size.H);
-    if (!cpu_env_open(&m->env, &m->args, &m->size, stage_name, d))
+    if (!cpu_env_open(&m->env, &m->args, &m->size,
+                      p->compiled->facts.score_masks, stage_name, d))
         return false;
     const struct eval_env *e = &m->env.env;
     m->len_q = e->len_q ? e->len_q[m->b] : m->size.Sq;

@@ -9,11 +9,11 @@
 
 #include "compiler/compile.h"
 
-/* Fills g (tensors, params, nodes), roots (before passes) and the path
- * counts. False with g->diag filled. */
+/* Fills g (tensors, params, nodes), roots (before passes) and what else is
+ * known of the mods. False with g->diag filled. */
 bool frontend_load(struct ir_graph *g, const struct alloc *a, const char *name,
                    const char *text, size_t size,
                    const struct compile_limits *limits, struct ir_roots *roots,
-                   int *score_paths, int *mask_paths, const char **warning);
+                   struct traced_facts *facts);
 
 #endif

@@ -10,7 +10,7 @@ struct job { /* of the protected call */
     const char *text;
     size_t size;
     struct ir_roots *roots;
-    int *score_paths, *mask_paths;
+    struct traced_facts *facts;
 };
 
 static void l_push_arguments(lua_State *L, bool score)
@@ -109,8 +109,10 @@ static int l_load(lua_State *L)
     j->roots->keep = ir_and2(g, score.keep, mask.value);
     if (g->failed || j->roots->keep == IR_NONE || score.value == IR_NONE)
         l_fail_recorded(L);
-    *j->score_paths = score.paths;
-    *j->mask_paths = mask.paths;
+    j->facts->score_paths = score.paths;
+    j->facts->mask_paths = mask.paths;
+    j->facts->has_mask_mod = a->has_mask;
+    j->facts->score_masks = score.keep != ir_const_b(g, true);
     return 0;
 }
 
@@ -130,15 +132,15 @@ static const char *warning_of(const struct trace *t)
 bool frontend_load(struct ir_graph *g, const struct alloc *a, const char *name,
                    const char *text, size_t size,
                    const struct compile_limits *limits, struct ir_roots *roots,
-                   int *score_paths, int *mask_paths, const char **warning)
+                   struct traced_facts *facts)
 {
     struct trace t = {.graph = g, .diag = g->diag};
-    struct job j = {&t, text, size, roots, score_paths, mask_paths};
+    struct job j = {&t, text, size, roots, facts};
     bool ok = state_open(&t, a, name, text, size, limits) &&
               state_call(&t, l_load, &j);
     if (ok) {
-        *warning = warning_of(&t);
-        ok = *warning || diag_nomem(g->diag, "trace");
+        facts->warning = warning_of(&t);
+        ok = facts->warning || diag_nomem(g->diag, "trace");
     }
     state_close(&t);
     return ok;

@@ -315,7 +315,7 @@ static struct verdict_value linear(struct verdict_state *s,
 
 /* An operand without bad reads that decides alone makes the result; as in
  * eval_poison.c. Operands of no position never count (their guard is an
- * operand too, and decides). */
+ * operand too, and decides). Implied ones only exclude. */
 static struct verdict_value logic(const struct verdict_state *s,
                                   const struct verdict_slot *t)
 {
@@ -324,11 +324,11 @@ static struct verdict_value logic(const struct verdict_state *s,
     for (int k = 0; k < t->n; k++) {
         const struct verdict_value *x = operand(s, t, k);
         const bool may[2] = {x->iv.b.may_false, x->iv.b.may_true};
+        bool own = k < t->n - t->n_implied;
         for (int j = 0; j < 2; j++) {
             all[j] &= may[j];
-            any[j] |= may[j];
+            any[j] |= own && may[j];
         }
-        bool own = k < t->n - t->n_implied;
         decided |= own && !x->bad && may[!is_and] && !may[is_and];
         bad |= x->bad;
     }

@@ -144,7 +144,8 @@ static bool attention(facc_ctx *ctx, const facc_program *p,
     j.call.kernels = cpu_kernels_get(j.call.f64);
     j.call.plan = p->compiled->plan;
     j.call.verdicts = p->compiled->verdict_plan;
-    bool ok = cpu_env_open(&j.call.env, &a, z, "cpu", d) &&
+    bool ok = cpu_env_open(&j.call.env, &a, z, p->compiled->facts.score_masks,
+                           "cpu", d) &&
               count_items(&j, d) &&
               run(ctx, &j, o.threads > 0 ? o.threads : ctx->cpu_threads, d);
     free(j.first);

@@ -14,6 +14,7 @@
 struct reader {
     const facc_args *a;
     const struct args_sizes *z;
+    bool score_masks;
     const char *stage;
     struct diag *d;
 };
@@ -151,7 +152,7 @@ static bool read_lists(const struct reader *r, bool full, int64_t rows,
                             list[i], m->cols - 1))
                 return false;
             classes[row * m->cols + list[i]] =
-                full ? VERDICT_FULL : VERDICT_PARTIAL;
+                full && !r->score_masks ? VERDICT_FULL : VERDICT_PARTIAL;
         }
     }
     return true;
@@ -188,9 +189,10 @@ const uint8_t *cpu_env_classes(const struct cpu_env *e,
 /* ------------------------------------------------------------------------ */
 
 bool cpu_env_open(struct cpu_env *e, const facc_args *a,
-                  const struct args_sizes *z, const char *stage, struct diag *d)
+                  const struct args_sizes *z, bool score_masks,
+                  const char *stage, struct diag *d)
 {
-    const struct reader r = {a, z, stage, d};
+    const struct reader r = {a, z, score_masks, stage, d};
     *e = (struct cpu_env){.classes = NULL};
     return read_env(&r, e) && read_classes(&r, e);
 }

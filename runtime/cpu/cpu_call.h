@@ -15,11 +15,12 @@ struct cpu_env {
     void *memory;     /* of env */
 };
 
-/* `a` and *z as args_check left them; borrowed. stage: of messages. False: *d
- * filled. Close it in either case. */
+/* `a` and *z as args_check left them; borrowed. score_masks: the score_mod
+ * masks cells, in full blocks too, so that these ask the mask like partial
+ * ones. stage: of messages. False: *d filled. Close it in either case. */
 bool cpu_env_open(struct cpu_env *e, const facc_args *a,
-                  const struct args_sizes *z, const char *stage,
-                  struct diag *d);
+                  const struct args_sizes *z, bool score_masks,
+                  const char *stage, struct diag *d);
 void cpu_env_close(struct cpu_env *e);
 
 /* [rows][cols] of one (b, h), or NULL. */

@@ -344,6 +344,38 @@ START_TEST(blocks_against_loops)
 }
 END_TEST
 
+/* What a score_mod masks is masked in full blocks, too. */
+static const char score_causal_lua[] =
+    FACC "return facc.attention { score_mod = function(score, b, h, q, kv)\n"
+         "  return q >= kv and 2 * score or -math.huge\n"
+         "end }\n";
+static double score_causal(double s, int b, int h, int q, int kv)
+{
+    (void)b, (void)h;
+    return q >= kv ? 2 * s : -INFINITY;
+}
+
+START_TEST(full_blocks_and_scores)
+{
+    struct problem p = {
+        .B = 1, .H = 2, .Hkv = 1, .Sq = 140, .Skv = 270, .D = 8, .Dv = 8};
+    struct run r;
+    for (int k = 0; k < 3; k++) {
+        p.lua = k == 0   ? score_causal_lua
+                : k == 1 ? minus_inf_lua
+                         : positive_lua;
+        p.score = k == 0 ? score_causal : k == 1 ? minus_inf : positive;
+        p.f64 = 1;
+        start(&r, &p);
+        make_blocks(1, 2, 140, 270, 32, 50, false, true, true);
+        use_blocks(&r);
+        attend(&r);
+        compare(&r);
+        finish(&r);
+    }
+}
+END_TEST
+
 /* The mask does not know Q and K alone: score > 0.125, where lists ask. */
 START_TEST(blocks_and_scores)
 {
@@ -452,6 +484,7 @@ int main(void)
     tcase_add_loop_test(t, packed_is_each_alone, 0, 2);
     tcase_add_test(t, bad_offsets);
     tcase_add_loop_test(t, blocks_against_loops, 0, 6);
+    tcase_add_test(t, full_blocks_and_scores);
     tcase_add_test(t, blocks_and_scores);
     tcase_add_test(t, blocks_of_packed_sequences);
     tcase_add_test(t, bad_reads_in_blocks);

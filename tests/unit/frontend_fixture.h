@@ -14,8 +14,7 @@ struct load {
     struct diag diag;
     struct ir_graph *graph;
     struct ir_roots roots;
-    int score_paths, mask_paths;
-    const char *warning;
+    struct traced_facts facts;
     bool ok;
 };
 
@@ -27,8 +26,7 @@ static inline void load_limited(struct load *l, const char *text,
     l->arena = arena_new(&alloc_libc);
     l->graph = ir_graph_new(l->arena, &l->diag, "t.lua");
     l->ok = frontend_load(l->graph, &alloc_libc, "t.lua", text, strlen(text),
-                          limits, &l->roots, &l->score_paths, &l->mask_paths,
-                          &l->warning);
+                          limits, &l->roots, &l->facts);
     ck_assert_msg(l->ok != diag_failed(&l->diag), "%s", text);
     if (l->ok)
         ck_assert_msg(ir_verify(l->graph, &l->roots), "%s\n%s", text,

@@ -323,6 +323,42 @@ static void check_sum(int terms, bool want)
     arena_free(a);
 }
 
+START_TEST(scores_that_mask_are_known)
+{
+    static const struct {
+        const char *mods;
+        bool score_masks, has_mask_mod;
+    } list[] = {
+        {"score_mod = function(s) return 2 * s end", false, false},
+        {"mask_mod = 'q >= kv'", false, true},
+        {"mask_mod = 'q >= kv', score_mod = 'score + q - kv'", false, true},
+        {"score_mod = 'q >= kv and score or -math.huge'", true, false},
+        {"score_mod = function(s, b, h, q, kv)\n"
+         "  if q < kv then return -math.huge end return s end",
+         true, false},
+        {"score_mod = function(s, b, h, q, kv)\n"
+         "  return s + facc.where(function() return q >= kv end, 0, "
+         "-math.huge) end",
+         true, false},
+        {"score_mod = function(s, b, h, q, kv)\n"
+         "  return facc.where(function() return q >= kv end, s, -math.huge) "
+         "end, mask_mod = 'kv > 3'",
+         true, true},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "local facc = require 'facc'\nreturn facc.attention { %s }\n",
+                 list[k].mods);
+        struct program *p = load("t.lua", text);
+        ck_assert_msg(p->facts.score_masks == list[k].score_masks, "%s",
+                      list[k].mods);
+        ck_assert_int_eq(p->facts.has_mask_mod, list[k].has_mask_mod);
+        program_free(p);
+    }
+}
+END_TEST
+
 START_TEST(long_chains_are_refused_not_fatal)
 {
     check_sum(1990, true);
@@ -516,6 +552,7 @@ int main(void)
     tcase_add_test(t, the_flat_form_has_every_header_once);
     tcase_add_test(t, explanations_name_scopes_forms_and_bounds);
     tcase_add_test(t, explanations_name_the_tier);
+    tcase_add_test(t, scores_that_mask_are_known);
     tcase_add_test(t, long_chains_are_refused_not_fatal);
     tcase_add_test(t, shared_values_do_not_multiply);
     tcase_add_test(t, short_tanh_only_under_modest_factors);

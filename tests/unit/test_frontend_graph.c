@@ -159,9 +159,9 @@ START_TEST(paths)
         struct load l;
         load_mod(&l, list[i].body);
         ck_assert_msg(l.ok, "%s: %s", list[i].body, l.diag.message);
-        ck_assert_msg(l.mask_paths == list[i].paths, "%s: %d", list[i].body,
-                      l.mask_paths);
-        ck_assert_int_eq(l.score_paths, 1);
+        ck_assert_msg(l.facts.mask_paths == list[i].paths, "%s: %d",
+                      list[i].body, l.facts.mask_paths);
+        ck_assert_int_eq(l.facts.score_paths, 1);
         unload(&l);
     }
 }
@@ -191,7 +191,7 @@ START_TEST(warnings)
         struct load l;
         load_mod(&l, list[i].body);
         ck_assert_msg(l.ok, "%s: %s", list[i].body, l.diag.message);
-        ck_assert_str_eq(l.warning, list[i].warning);
+        ck_assert_str_eq(l.facts.warning, list[i].warning);
         unload(&l);
     }
 }
@@ -317,7 +317,8 @@ START_TEST(conformance)
         load(&l, whole);
         ck_assert_msg(l.ok, "%s: line %d: %s", name, l.diag.line,
                       l.diag.message);
-        ck_assert_msg(*l.warning == '\0', "%s: %s", name, l.warning);
+        ck_assert_msg(*l.facts.warning == '\0', "%s: %s", name,
+                      l.facts.warning);
         unload(&l);
         loaded++;
     }

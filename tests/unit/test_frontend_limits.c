@@ -259,11 +259,10 @@ START_TEST(nth_allocation_fails)
         struct arena *arena = arena_new(&a);
         struct ir_graph *g = arena ? ir_graph_new(arena, &d, "t.lua") : NULL;
         struct ir_roots roots;
-        int score_paths, mask_paths;
-        const char *warning;
+        struct traced_facts facts;
         if (g) {
             ok = frontend_load(g, &a, "t.lua", text, strlen(text), NULL, &roots,
-                               &score_paths, &mask_paths, &warning);
+                               &facts);
             ck_assert_msg(ok || d.status == DIAG_MEMORY, "n = %ld: %s", n,
                           d.message);
         }
@@ -336,8 +335,7 @@ static void *trace_programs(void *argument)
 {
     struct worker *w = argument;
     for (int i = 0; i < N_PROGRAMS; i++) {
-        int score_paths, mask_paths;
-        const char *warning;
+        struct traced_facts facts;
         struct ir_roots r;
         struct diag d;
         modgen((uint64_t)i + 500, w->text);
@@ -345,7 +343,7 @@ static void *trace_programs(void *argument)
         struct arena *a = arena_new(&alloc_libc);
         struct ir_graph *g = ir_graph_new(a, &d, "t.lua");
         if (frontend_load(g, &alloc_libc, "t.lua", w->text, strlen(w->text),
-                          NULL, &r, &score_paths, &mask_paths, &warning))
+                          NULL, &r, &facts))
             w->hash[i] =
                 ir_node(g, r.score)->hash * 31 + ir_node(g, r.keep)->hash;
         arena_free(a);

@@ -359,15 +359,13 @@ static void report(const struct mod *m, const char *what)
 
 static void open_mod(struct mod *m, const char *label, const char *text)
 {
-    int score_paths, mask_paths;
-    const char *warning;
+    struct traced_facts facts;
     *m = (struct mod){.text = text, .label = label};
     diag_init(&m->diag);
     m->arena = arena_new(&alloc_libc);
     m->graph = ir_graph_new(m->arena, &m->diag, "mod.lua");
     if (!frontend_load(m->graph, &alloc_libc, "mod.lua", text, strlen(text),
-                       NULL, &m->roots[0], &score_paths, &mask_paths,
-                       &warning)) {
+                       NULL, &m->roots[0], &facts)) {
         fprintf(stderr, "mod.lua:%d: %s\n", m->diag.line, m->diag.message);
         report(m, "does not trace");
     }
