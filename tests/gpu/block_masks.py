@@ -7,7 +7,7 @@ import torch
 
 import facc
 from device import DEVICE
-from harness import check_case, expect, prepared, random_qkv, same_bits, test
+from harness import check_case, expect, prepared, random_qkv, run_poisoned, same_bits, test
 from mask_list import random_of, runs
 
 IDS = 'local facc = require "facc"\nlocal ids = facc.tensor("ids", "i32", { "B", "kv" })\n'
@@ -15,7 +15,8 @@ PROGRAMS = {}
 
 
 def program_of(name):
-    """mods: none, causal, documents (causal), alibi (and causal)"""
+    """mods: none, causal, documents (causal), alibi (and causal), causal score
+    (-inf in score_mod alone)"""
     if name not in PROGRAMS:
         PROGRAMS[name] = {
             "none": lambda: facc.find_program(),
@@ -24,6 +25,7 @@ def program_of(name):
                 IDS + "return facc.attention { mask_mod = function(b, h, q, kv)\n"
                 "  return ids[b][q] == ids[b][kv] and q >= kv\nend }\n", "documents.lua"),
             "alibi": lambda: facc.find_program("score + 0.05 * (kv - q)", "q >= kv"),
+            "causal score": lambda: facc.find_program("q >= kv and score + 0.05 * (kv - q) or -math.huge"),
         }[name]()
     return PROGRAMS[name]
 
@@ -36,6 +38,7 @@ def mod_of(name, ids):
         "causal": causal,
         "documents": lambda s, b, h, q, kv: (s, (ids[b, q] == ids[b, kv]) & (q >= kv)),
         "alibi": lambda s, b, h, q, kv: (s + 0.05 * (kv - q), q >= kv),
+        "causal score": lambda s, b, h, q, kv: (s + 0.05 * (kv - q), q >= kv),
     }[name]
 
 
@@ -43,7 +46,7 @@ def kernels(groups):
     if groups and "blocks" not in groups:
         return []
     return [(program_of(n), dict(dtype=t, head_dim=d, head_dim_v=d, device=0, block_mask=True))
-            for n in ("none", "causal", "documents", "alibi") for t, d in (("bf16", 128), ("f16", 64))]
+            for n in ("none", "causal", "documents", "alibi", "causal score") for t, d in (("bf16", 128), ("f16", 64))]
 
 
 # ---- lists ------------------------------------------------------------------------
@@ -70,12 +73,13 @@ def random_classes(B, H, rows, cols, seed, weights=(0.5, 0.3, 0.2)):
     return (x > weights[0]).int() + (x > weights[0] + weights[1]).int()
 
 
-def with_lists(mod, classes, size):
-    """The mod under the lists, by hand."""
+def with_lists(mod, classes, size, in_full=False):
+    """The mod under the lists, by hand. in_full: the mask is of the score_mod
+    and acts in full blocks, too."""
     def f(s, b, h, q, kv):
         s, keep = mod(s, b, h, q, kv)
         c = classes[b % classes.shape[0], h % classes.shape[1], q // size[0], kv // size[1]]
-        return s, (c == 2) | ((c == 1) & keep)
+        return s, (c > 0) & keep if in_full else (c == 2) | ((c == 1) & keep)
     return f
 
 
@@ -86,8 +90,9 @@ def list_case(name, classes, size, shape, dtype="bf16", with_full=True, mask=Non
     if not with_full:
         classes = classes.clamp(max=1)
     mask = mask or block_mask(classes, size, with_full, rest)
-    return check_case(program_of(name), *random_qkv(*shape, dtype=dtype, seed=93),
-                      with_lists(mod_of(name, ids), classes, size), tensors=tensors, block_mask=mask, **more)
+    by_hand = with_lists(mod_of(name, ids), classes, size, name == "causal score")
+    return check_case(program_of(name), *random_qkv(*shape, dtype=dtype, seed=93), by_hand,
+                      tensors=tensors, block_mask=mask, **more)
 
 
 def blocks(n, size):
@@ -140,6 +145,21 @@ def extremes():
                 yield f"{name} {size} {what}", lambda: list_case(
                     name, torch.full((1, 1, blocks(700, size[0]), blocks(700, size[1])), value,
                                      dtype=torch.int32, device=DEVICE), size, shape)
+    for size in ((128, 128), (48, 80)):
+        yield f"-inf in score_mod, full blocks {size}", lambda: list_case(
+            "causal score", random_classes(1, 1, blocks(700, size[0]), blocks(700, size[1]), 105), size, shape)
+
+    def two_masks():
+        program = facc.find_program("q >= kv + 5 and score or -math.huge", "q >= kv")
+        q, k, v = random_qkv(*shape, seed=106)
+        mask = block_mask(random_classes(1, 1, 6, 6, 107), (128, 128))
+        try:
+            run_poisoned(program, q, k, v, block_mask=mask)
+        except facc.Error as e:
+            expect(e.status_name == "FACC_ERR_UNSUPPORTED", f"got {e.status_name}: {e}")
+            return
+        expect(False, "full blocks of a score_mod and a mask_mod that both mask were not refused")
+    yield "full blocks, masks in both mods", two_masks
     yield "garbage behind the lists", lambda: list_case(
         "causal", random_classes(1, 1, 6, 6, 99), (128, 128), shape, rest=1 << 30)
 

@@ -115,10 +115,25 @@ def streaming_sinks(B, H, Sq, Skv):
     return {}, {}, lambda s, b, h, q, kv: (s, (q >= kv) & ((q - kv < 256) | (kv < 4)))
 
 
+def block_diagonal(B, H, Sq, Skv):
+    return {}, {}, lambda s, b, h, q, kv: (s, q // 128 == kv // 128)
+
+
+def longformer(B, H, Sq, Skv):
+    return {}, {}, lambda s, b, h, q, kv: (s, ((q - kv).abs() <= 64) | (q < 8) | (kv < 8))
+
+
+def shared_prefix(B, H, Sq, Skv):
+    branch = docs(B, Skv, seed=6)  # 0: the prompt
+    return {"branch": branch}, {}, lambda s, b, h, q, kv: (
+        s, (q >= kv) & ((branch[b, kv] == 0) | (branch[b, q.clamp(max=Skv - 1)] == branch[b, kv])))
+
+
 # All need Sq <= Skv here: ids are read at q.
 EXAMPLES = {f.__name__: f for f in (
     causal, alibi, alibi_window, softcap, sliding_window, document, document_causal,
-    sentence_softcap, prefix_lm, relative_bias, t5_bias, dilated, natten, streaming_sinks)}
+    sentence_softcap, prefix_lm, relative_bias, t5_bias, dilated, natten, streaming_sinks,
+    block_diagonal, longformer, shared_prefix)}
 EXAMPLES["softcap_fast"] = softcap
 
 # ---- more rows of the conformance list: name -> (declarations, fields, tensors, params) ----
