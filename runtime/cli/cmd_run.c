@@ -76,6 +76,9 @@ static void print_stats(const struct job *job, double ms,
            (long long)a->k.shape[1], (long long)a->q.shape[2],
            (long long)a->k.shape[2], (long long)a->q.shape[3],
            (long long)a->v.shape[3], facc_dtype_name(a->q.dtype));
+    if (a->cu_seqlens_q)
+        printf("packed    %d sequences, at most %d queries and %d keys long\n",
+               a->n_seqs, a->max_seqlen_q, a->max_seqlen_kv);
     printf("time      %.3f ms\n", ms);
     printf("rate      %.2f TFLOP/s (all cells counted)\n",
            attention_flops(a) / ms * 1e-9);
@@ -102,6 +105,11 @@ static int print_json(const struct job *job, double ms,
     cJSON_AddNumberToObject(j, "Skv", (double)a->k.shape[2]);
     cJSON_AddNumberToObject(j, "Dv", (double)a->v.shape[3]);
     cJSON_AddStringToObject(j, "dtype", facc_dtype_name(a->q.dtype));
+    if (a->cu_seqlens_q) {
+        cJSON_AddNumberToObject(j, "n_seqs", a->n_seqs);
+        cJSON_AddNumberToObject(j, "max_seqlen_q", a->max_seqlen_q);
+        cJSON_AddNumberToObject(j, "max_seqlen_kv", a->max_seqlen_kv);
+    }
     cJSON_AddNumberToObject(j, "milliseconds", ms);
     cJSON_AddNumberToObject(j, "tflops", attention_flops(a) / ms * 1e-9);
     if (job->device >= 0) {

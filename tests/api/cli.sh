@@ -176,6 +176,8 @@ for got, limit in (o, [99, 99, 99]), (used, lengths):
         assert np.abs(got[0][:, rows] - want).max(initial=0) < 1e-5, n
 P
 want 0 passed "$facc" check --mask 'q >= kv' $qkv $cu --dtype bf16
+want 0 '3 sequences, at most 30 queries and 39 keys' "$facc" run $qkv $cu --stats
+want 0 '"n_seqs":[[:space:]]*3' "$facc" run $qkv $cu --json
 want 0 TFLOP "$facc" bench --mask 'q >= kv' --random 1,1,1,50,70,8 $cu --rounds 1 --device cpu
 want 2 'come together' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy
 want 1 'begin with 0' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_late.npy
