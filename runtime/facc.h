@@ -246,7 +246,9 @@ typedef union facc_scalar_value { /* a run-time param */
  * Blocks in neither list are masked. rows * block_q >= Sq, cols * block_kv >=
  * Skv. All int32, contiguous; device memory for launches, host memory for the
  * CPU. A number outside 0 .. cols - 1 is ignored on the GPU, an error on the
- * CPU. */
+ * CPU. A block in both lists is full. A score_mod that masks (-inf) does so in
+ * full blocks, too; if there is also a mask_mod, lists of full blocks are
+ * refused: FACC_ERR_UNSUPPORTED. */
 typedef struct facc_block_mask {
     size_t struct_size;
     int32_t block_q, block_kv;
@@ -356,7 +358,7 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
  * in bytes. It holds the schedule of launches whose mask is more than plain
  * bounds, with packed sequences or with a block mask; linear in the lengths
  * but for masks that must be scanned and block masks (1 Mi tokens with a
- * document mask: 20 MB). Launches in flight at the same time need a workspace
+ * document mask: 22 MB). Launches in flight at the same time need a workspace
  * each. Pure; q, k, v and o may be without data.
  * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED: as the launch would say. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,

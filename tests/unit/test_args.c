@@ -3,6 +3,7 @@
 #include "tests/unit/call_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- refusals ---------------------------------------------------------- */
 
@@ -505,6 +506,32 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* A program whose score_mod masks, whose mask_mod does, or both. */
+START_TEST(full_blocks_of_programs)
+{
+    static const char *const parts[2][2] = {
+        {"", "score_mod = function(s, b, h, q, kv)\n"
+             "  if kv > q then return -math.huge end\n  return 2 * s\nend,"},
+        {"", "mask_mod = function(b, h, q, kv) return kv ~= 5 end,"}};
+    facc_error err = FACC_ERROR_INIT;
+    struct call c;
+    open_call(&c);
+    for (int i = 0; i < 4; i++) {
+        char text[512];
+        facc_program *p;
+        snprintf(text, sizeof text,
+                 "return require('facc').attention { %s\n%s }\n",
+                 parts[0][i & 1], parts[1][i >> 1]);
+        ck_assert_msg(facc_program_load_string(&p, c.ctx, "t.lua", text,
+                                               strlen(text), &err) == FACC_OK,
+                      "%s", err.message);
+        ck_assert_int_eq(p->signature.no_full_blocks, i == 3);
+        facc_program_free(p);
+    }
+    close_call(&c);
+}
+END_TEST
+
 /* A struct of a newer facc: unknown fields must be zero. A short one of an
  * older facc: what is missing is zero. */
 START_TEST(struct_versions)
@@ -543,7 +570,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {accepted, accepted_packed_and_masked, sizes,
-                                  struct_versions};
+                                  full_blocks_of_programs, struct_versions};
     return run_tests("args", refused, N_REFUSALS, tests,
                      sizeof tests / sizeof tests[0]);
 }
