@@ -6,6 +6,9 @@
 #pragma once
 #include "common/variant_math.cuh"
 
+// Long rules are called, not repeated in every kernel that asks for a verdict.
+#define FACC_RULE inline __device__ __noinline__
+
 template <class T> struct facc_ints { // int or long long, whichever the emitter proved to suffice
     T lo, hi;
 };
@@ -77,7 +80,7 @@ FACC_FN bool facc_product_fits(int, int)
 }
 
 // Corners; anything when one leaves 64 bits, since products wrap.
-template <class T> FACC_FN facc_ints<T> facc_iv_imul(facc_ints<T> x, facc_ints<T> y)
+template <class T> FACC_RULE facc_ints<T> facc_iv_imul(facc_ints<T> x, facc_ints<T> y)
 {
     if (!(facc_product_fits(x.lo, y.lo) && facc_product_fits(x.lo, y.hi) &&
           facc_product_fits(x.hi, y.lo) && facc_product_fits(x.hi, y.hi)))
@@ -96,7 +99,7 @@ template <class T> FACC_FN facc_ints<T> facc_quotients(facc_ints<T> x, T a, T b)
                         facc_max(facc_max(q, r), facc_max(s, t))};
 }
 
-template <class T> FACC_FN facc_ints<T> facc_iv_idiv(facc_ints<T> x, facc_ints<T> y)
+template <class T> FACC_RULE facc_ints<T> facc_iv_idiv(facc_ints<T> x, facc_ints<T> y)
 {
     if (x.lo == facc_any_int<T>().lo && y.lo <= -1 && y.hi >= -1)
         return facc_any_int<T>(); // the one quotient that wraps
@@ -117,7 +120,7 @@ template <class T> FACC_FN facc_ints<T> facc_iv_imod_by(facc_ints<T> x, T n)
     return a == b ? facc_ints<T>{x.lo - a * n, x.hi - a * n} : facc_ints<T>{0, n - 1};
 }
 
-template <class T> FACC_FN facc_ints<T> facc_iv_imod(facc_ints<T> x, facc_ints<T> y)
+template <class T> FACC_RULE facc_ints<T> facc_iv_imod(facc_ints<T> x, facc_ints<T> y)
 {
     if (y.lo == y.hi && y.lo != 0 && y.lo != -1 &&
         facc_floordiv(x.lo, y.lo) == facc_floordiv(x.hi, y.lo))
@@ -194,7 +197,7 @@ FACC_FN facc_longs facc_within_width(facc_longs r, facc_longs x, facc_longs y)
     return facc_longs{facc_max(r.lo, -most - 1), facc_min(r.hi, most)};
 }
 
-FACC_FN facc_longs facc_and_bits(facc_longs x, facc_longs y)
+FACC_RULE facc_longs facc_and_bits(facc_longs x, facc_longs y)
 {
     const facc_known a = facc_known_bits(x), b = facc_known_bits(y);
     facc_longs r = facc_from_bits(facc_known{a.ones & b.ones, a.zeros | b.zeros});
@@ -205,7 +208,7 @@ FACC_FN facc_longs facc_and_bits(facc_longs x, facc_longs y)
     return facc_within_width(r, x, y);
 }
 
-FACC_FN facc_longs facc_or_bits(facc_longs x, facc_longs y)
+FACC_RULE facc_longs facc_or_bits(facc_longs x, facc_longs y)
 {
     const facc_known a = facc_known_bits(x), b = facc_known_bits(y);
     facc_longs r = facc_from_bits(facc_known{a.ones | b.ones, a.zeros & b.zeros});
@@ -218,7 +221,7 @@ FACC_FN facc_longs facc_or_bits(facc_longs x, facc_longs y)
     return facc_within_width(r, x, y);
 }
 
-FACC_FN facc_longs facc_xor_bits(facc_longs x, facc_longs y)
+FACC_RULE facc_longs facc_xor_bits(facc_longs x, facc_longs y)
 {
     const facc_known a = facc_known_bits(x), b = facc_known_bits(y);
     return facc_within_width(facc_from_bits(facc_known{(a.ones & b.zeros) | (a.zeros & b.ones),
@@ -245,7 +248,7 @@ FACC_FN facc_longs facc_shift_right(facc_longs x, long long a, long long b)
     return a > 0 ? facc_longs{0, facc_shr(-1, a)} : facc_any_int<long long>();
 }
 
-FACC_FN facc_longs facc_shl_bits(facc_longs x, facc_longs y)
+FACC_RULE facc_longs facc_shl_bits(facc_longs x, facc_longs y)
 {
     if (y.lo >= 0)
         return facc_shift_left(x, y.lo, y.hi);
@@ -253,7 +256,7 @@ FACC_FN facc_longs facc_shl_bits(facc_longs x, facc_longs y)
                                          : facc_any_int<long long>();
 }
 
-FACC_FN facc_longs facc_shr_bits(facc_longs x, facc_longs y)
+FACC_RULE facc_longs facc_shr_bits(facc_longs x, facc_longs y)
 {
     if (y.lo >= 0)
         return facc_shift_right(x, y.lo, y.hi);
@@ -373,7 +376,7 @@ FACC_FN facc_floats facc_near(float x)
 
 FACC_FN facc_floats facc_hull(facc_floats x, facc_floats y)
 {
-    return facc_floats{fminf(x.lo, y.lo), fmaxf(x.hi, y.hi), x.nan | y.nan};
+    return facc_floats{fminf(x.lo, y.lo), fmaxf(x.hi, y.hi), x.nan || y.nan};
 }
 
 FACC_FN facc_floats facc_iv_fneg(facc_floats x)
@@ -381,7 +384,7 @@ FACC_FN facc_floats facc_iv_fneg(facc_floats x)
     return facc_floats{-x.hi, -x.lo, x.nan};
 }
 
-FACC_FN facc_floats facc_iv_fadd(facc_floats x, facc_floats y)
+FACC_RULE facc_floats facc_iv_fadd(facc_floats x, facc_floats y)
 {
     if (facc_empty(x) || facc_empty(y))
         return facc_only_nan();
@@ -417,7 +420,7 @@ FACC_FN float facc_most(float a, float b, float c, float d)
     return fmaxf(fmaxf(a, b), fmaxf(c, d));
 }
 
-FACC_FN facc_floats facc_iv_fmul(facc_floats x, facc_floats y)
+FACC_RULE facc_floats facc_iv_fmul(facc_floats x, facc_floats y)
 {
     if (facc_empty(x) || facc_empty(y))
         return facc_only_nan();
@@ -430,7 +433,7 @@ FACC_FN facc_floats facc_iv_fmul(facc_floats x, facc_floats y)
                         nan);
 }
 
-FACC_FN facc_floats facc_iv_fdiv(facc_floats x, facc_floats y)
+FACC_RULE facc_floats facc_iv_fdiv(facc_floats x, facc_floats y)
 {
     if (facc_empty(x) || facc_empty(y))
         return facc_only_nan();
@@ -455,7 +458,7 @@ FACC_FN facc_floats facc_iv_fmin(facc_floats x, facc_floats y)
     float hi = fminf(x.hi, y.hi);
     hi = x.nan ? fmaxf(hi, y.hi) : hi;
     hi = y.nan ? fmaxf(hi, x.hi) : hi;
-    return facc_floats{fminf(x.lo, y.lo), hi, x.nan | y.nan};
+    return facc_floats{fminf(x.lo, y.lo), hi, x.nan || y.nan};
 }
 
 FACC_FN facc_floats facc_iv_fmax(facc_floats x, facc_floats y)
@@ -472,7 +475,7 @@ FACC_FN facc_floats facc_iv_fabs(facc_floats x)
 }
 
 // y ln x is bilinear for positive x: extremes at the corners.
-FACC_FN facc_floats facc_iv_fpow(facc_floats x, facc_floats y)
+FACC_RULE facc_floats facc_iv_fpow(facc_floats x, facc_floats y)
 {
     if (facc_empty(x) || facc_empty(y) || !(x.lo >= kMinNormal || (x.lo >= 0.0f && y.lo > 0.0f)))
         return facc_any_float();
@@ -501,12 +504,12 @@ FACC_FN facc_floats facc_increasing(facc_floats x, float lo, float hi, float mar
     return facc_floats{fminf(fmaxf(r.lo, least), most), fminf(fmaxf(r.hi, least), most), r.nan};
 }
 
-FACC_FN facc_floats facc_iv_exp(facc_floats x)
+FACC_RULE facc_floats facc_iv_exp(facc_floats x)
 {
     return facc_increasing(x, facc_exp(x.lo), facc_exp(x.hi), kExpError, 0.0f, facc_infinity());
 }
 
-FACC_FN facc_floats facc_iv_exp2(facc_floats x)
+FACC_RULE facc_floats facc_iv_exp2(facc_floats x)
 {
     return facc_increasing(x, exp2f(x.lo), exp2f(x.hi), kExpError, 0.0f, facc_infinity());
 }
@@ -520,32 +523,32 @@ FACC_FN facc_floats facc_logarithm(facc_floats x, float lo, float hi)
                             x.nan || x.lo < 0.0f);
 }
 
-FACC_FN facc_floats facc_iv_log(facc_floats x)
+FACC_RULE facc_floats facc_iv_log(facc_floats x)
 {
     return facc_logarithm(x, logf(x.lo), logf(x.hi));
 }
 
-FACC_FN facc_floats facc_iv_log2(facc_floats x)
+FACC_RULE facc_floats facc_iv_log2(facc_floats x)
 {
     return facc_logarithm(x, log2f(x.lo), log2f(x.hi));
 }
 
-FACC_FN facc_floats facc_iv_tanh(facc_floats x)
+FACC_RULE facc_floats facc_iv_tanh(facc_floats x)
 {
     return facc_increasing(x, facc_tanh(x.lo), facc_tanh(x.hi), kUlps, -1.0f, 1.0f);
 }
 
-FACC_FN facc_floats facc_iv_tanh_fast(facc_floats x)
+FACC_RULE facc_floats facc_iv_tanh_fast(facc_floats x)
 {
     return facc_increasing(x, facc_tanh_fast(x.lo), facc_tanh_fast(x.hi), kFastError, -1.0f, 1.0f);
 }
 
-FACC_FN facc_floats facc_iv_sigmoid(facc_floats x)
+FACC_RULE facc_floats facc_iv_sigmoid(facc_floats x)
 {
     return facc_increasing(x, facc_sigmoid(x.lo), facc_sigmoid(x.hi), kExpError, 0.0f, 1.0f);
 }
 
-FACC_FN facc_floats facc_iv_erf(facc_floats x)
+FACC_RULE facc_floats facc_iv_erf(facc_floats x)
 {
     return facc_increasing(x, erff(x.lo), erff(x.hi), kUlps, -1.0f, 1.0f);
 }
@@ -556,14 +559,14 @@ FACC_FN facc_floats facc_iv_unit(facc_floats x)
                          : facc_floats{-1.0f, 1.0f, x.nan || facc_holds_infinity(x)};
 }
 
-FACC_FN facc_floats facc_iv_sqrt(facc_floats x)
+FACC_RULE facc_floats facc_iv_sqrt(facc_floats x)
 {
     if (facc_empty(x) || x.hi < 0.0f)
         return facc_only_nan();
     return facc_outward(__fsqrt_rd(fmaxf(x.lo, 0.0f)), __fsqrt_ru(x.hi), x.nan || x.lo < 0.0f);
 }
 
-FACC_FN facc_floats facc_iv_rsqrt(facc_floats x)
+FACC_RULE facc_floats facc_iv_rsqrt(facc_floats x)
 {
     if (facc_empty(x) || x.hi < 0.0f)
         return facc_only_nan();

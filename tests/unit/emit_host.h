@@ -9,6 +9,7 @@
 
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define FACC_FN inline
 #define FACC_CALL static
 
