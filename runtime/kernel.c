@@ -96,6 +96,8 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
                        &plan->config, d) ||
         !captures_fit(p, d))
         return false;
+    plan->config.full_blocks_partial =
+        plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
     return true;
 }

@@ -84,7 +84,9 @@ static bool same_config(const struct unit_config *a,
            a->tile_n == b->tile_n && a->warps == b->warps &&
            a->stages == b->stages && a->q_in_registers == b->q_in_registers &&
            a->shared_bytes == b->shared_bytes &&
-           a->check_bounds == b->check_bounds && a->block_mask == b->block_mask;
+           a->check_bounds == b->check_bounds &&
+           a->block_mask == b->block_mask &&
+           a->full_blocks_partial == b->full_blocks_partial;
 }
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,

@@ -21,6 +21,7 @@ struct unit_config {
     int shared_bytes;     /* dynamic shared memory of a CTA */
     bool check_bounds;    /* checked debug build */
     bool block_mask;      /* launches bring block lists */
+    bool full_blocks_partial; /* the mask is asked in full blocks, too */
 };
 
 struct cuda_header {

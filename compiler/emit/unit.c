@@ -47,6 +47,8 @@ bool emit_config(const struct ir_graph *g, const struct unit_config *c,
                 c->check_bounds ? "true" : "false");
     strbuf_addf(out, "constexpr bool kBlockMask = %s;\n",
                 c->block_mask ? "true" : "false");
+    strbuf_addf(out, "constexpr bool kFullBlocksArePartial = %s;\n",
+                c->full_blocks_partial ? "true" : "false");
     strbuf_addf(out, "constexpr int kNumTensors = %d, kNumParams = %d;\n",
                 g->n_tensors, g->n_params);
     if (out->failed)

@@ -28,7 +28,8 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
         scatter(args.block_counts, args.block_indices, kVerdictPartial);
         __syncthreads();
         if (args.full_counts)
-            scatter(args.full_counts, args.full_indices, kVerdictFull);
+            scatter(args.full_counts, args.full_indices,
+                    kFullBlocksArePartial ? kVerdictPartial : kVerdictFull);
     }
 }
 

@@ -11,4 +11,5 @@ constexpr bool kQInRegisters = false;
 constexpr int kSharedBytes = 69632;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;
+constexpr bool kFullBlocksArePartial = false;
 constexpr int kNumTensors = 0, kNumParams = 0;

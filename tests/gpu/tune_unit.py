@@ -30,6 +30,7 @@ constexpr bool kQInRegisters = {"true" if c["qreg"] else "false"};
 constexpr int kSharedBytes = {shared_bytes(c)};
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = {"true" if c.get("block_mask") else "false"};
+constexpr bool kFullBlocksArePartial = false;
 constexpr int kNumTensors = {c.get("tensors", 0)}, kNumParams = {c.get("params", 0)};
 """
 

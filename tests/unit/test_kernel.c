@@ -420,6 +420,21 @@ START_TEST(explains)
     ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\tfalse"));
     facc_string_free(text);
     v.block_mask = 1;
+    ck_assert_int_eq(
+        facc_program_dump(&text, ctx, p, &v, FACC_DUMP_CONFIG, &err), FACC_OK);
+    ck_assert_ptr_nonnull(strstr(text, "kFullBlocksArePartial = false"));
+    facc_string_free(text);
+    facc_program *masking;
+    ck_assert_int_eq(facc_program_load_expressions(
+                         &masking, ctx, "q >= kv and score or -math.huge", NULL,
+                         NULL, 0, &err),
+                     FACC_OK);
+    ck_assert_int_eq(
+        facc_program_dump(&text, ctx, masking, &v, FACC_DUMP_CONFIG, &err),
+        FACC_OK);
+    ck_assert_ptr_nonnull(strstr(text, "kFullBlocksArePartial = true"));
+    facc_string_free(text);
+    facc_program_free(masking);
     ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 1, &err), FACC_OK);
     ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\ttrue"));
     ck_assert_ptr_nonnull(strstr(text, "of the block lists given"));
