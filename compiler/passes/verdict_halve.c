@@ -7,26 +7,56 @@
 
 #include "compiler/ir/scratch.h"
 
-/* From a modulus of this on, a tile of 64 by 64 may lie in one period of
- * q - kv. */
-enum { LONG_PERIOD = 128 };
+enum { MAX_NESTING = 8 };
+
+/* Two sides of the smallest tile: together they see all of a period that is
+ * no longer. */
+enum { SHORT_PERIOD = 128 };
 
 enum { JUMPS = 1, WRAPS = 2 };
 
-/* A remainder of a short constant period of a form with single steps of q and
- * kv (or of its size): a tile sees all of it, so that the mask never hangs on
- * it alone. */
+/* Indices from one value to the next, of a value that grows or falls evenly
+ * with q, kv or both; 0: it does not, or nobody knows. */
+static int64_t step_of(const struct ir_graph *g, ir_ref r, int nesting)
+{
+    const struct ir_node *n = ir_node(g, r);
+    int64_t step = 0;
+    if (n->op == IR_VAR_I && !verdict_is_tile(g, r))
+        return 1;
+    if (nesting == MAX_NESTING)
+        return 0;
+    if (n->op == IR_IABS)
+        return step_of(g, ir_arg(g, r, 0), nesting + 1);
+    if (n->op == IR_IDIV && ir_is(g, ir_arg(g, r, 1), IR_CONST_I)) {
+        const int64_t by = ir_node(g, ir_arg(g, r, 1))->i;
+        step = step_of(g, ir_arg(g, r, 0), nesting + 1);
+        return by > 0 && by <= SHORT_PERIOD && step <= SHORT_PERIOD ? by * step
+                                                                    : 0;
+    }
+    for (uint32_t k = 0; n->op == IR_LIN && k < n->n; k++) {
+        const ir_ref x = ir_arg(g, r, k);
+        if (verdict_is_tile(g, x))
+            continue;
+        const int64_t of = step_of(g, x, nesting + 1), c = ir_coef(g, r, k);
+        if (of == 0 || (step && step != of) || (c != 1 && c != -1))
+            return 0;
+        step = of;
+    }
+    return step;
+}
+
+/* A remainder of a short period: no tile is inside one, the mask never hangs
+ * on it alone; and what it says with its quotient is implied
+ * (verdict_implied.c). */
 static bool is_short_period(const struct ir_graph *g, ir_ref r)
 {
-    const ir_ref of = ir_arg(g, r, 0), m = ir_arg(g, r, 1);
-    const ir_ref x = ir_is(g, of, IR_IABS) ? ir_arg(g, of, 0) : of;
-    if (!verdict_is_affine(g, x) || !ir_is(g, m, IR_CONST_I))
+    const ir_ref m = ir_arg(g, r, 1);
+    const int64_t step = step_of(g, ir_arg(g, r, 0), 0);
+    if (step == 0 || !ir_is(g, m, IR_CONST_I))
         return false;
-    for (uint32_t k = 0; ir_is(g, x, IR_LIN) && k < ir_node(g, x)->n; k++)
-        if (!verdict_is_tile(g, ir_arg(g, x, k)) && ir_coef(g, x, k) != 1 &&
-            ir_coef(g, x, k) != -1)
-            return false;
-    return ir_node(g, m)->i > -LONG_PERIOD && ir_node(g, m)->i < LONG_PERIOD;
+    const int64_t n = ir_node(g, m)->i;
+    return n >= -SHORT_PERIOD && n <= SHORT_PERIOD &&
+           (n < 0 ? -n : n) * step <= SHORT_PERIOD;
 }
 
 static bool is_both(const struct ir_graph *g, ir_ref r)
@@ -52,7 +82,7 @@ static uint8_t manner(const struct ir_graph *g, ir_ref r, const uint8_t *of)
         return is_both(g, r) ? JUMPS | WRAPS : JUMPS;
     for (uint32_t k = 0; k < ir_node(g, r)->n; k++)
         m |= of[ir_arg(g, r, k)];
-    if (op == IR_IMOD && is_both(g, r) && is_short_period(g, r))
+    if (op == IR_IMOD && is_short_period(g, r))
         return m;
     if (op == IR_IMOD || is_bits(op))
         return JUMPS | WRAPS;

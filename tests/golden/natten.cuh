@@ -113,7 +113,7 @@ struct Variant {
         return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
     }
 
-    static constexpr bool kPlanned = true, kScanned = false, kHalved = true;
+    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
     static constexpr bool kHasQSummary = true, kHasKvSummary = true;
     struct QSummary {
         int lo0, hi0;

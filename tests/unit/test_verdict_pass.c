@@ -159,6 +159,8 @@ START_TEST(plain_masks)
         "math.abs(q - kv) <= 50 and math.abs(q - kv) % 3 == 0",
         "33554432 * q >= kv", /* too large a factor for the corners */
         "q - off[id[q]] >= kv - off[id[kv]]",
+        "math.abs(q % 45 - kv % 45) <= 3 and math.abs(q // 45 - kv // 45) <= 3",
+        "(q - 24) % 4 == (kv - 28) // 4 % 4",
         "valid[kv] and q >= id[kv] * 16 + kv % 16"};
     all_are(more, sizeof more / sizeof *more, false, false);
 }
