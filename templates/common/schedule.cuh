@@ -210,7 +210,7 @@ class RowSort
 
     FACC_FN void count() const
     {
-#pragma unroll 4
+#pragma unroll 2
         for (int i = first_ + static_cast<int>(threadIdx.x % 32); i < end_; i += 32) {
             const int bin = bin_of(i);
             if (bin >= 0)
@@ -260,6 +260,7 @@ FACC_FN int sum_before(int *values, int *sums)
     constexpr int kEach = RowSort::kBins * RowSort::kWarpsHere / FACC_ORDER_THREADS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int *mine = values + threadIdx.x * kEach, own = 0;
+#pragma unroll 1
     for (int i = 0; i < kEach; ++i)
         own += mine[i];
     int before = own;
@@ -273,10 +274,12 @@ FACC_FN int sum_before(int *values, int *sums)
     __syncthreads();
     before -= own;
     int all = 0;
+#pragma unroll 1
     for (int i = 0; i < RowSort::kWarpsHere; ++i) {
         before += i < warp ? sums[i] : 0;
         all += sums[i];
     }
+#pragma unroll 1
     for (int i = 0; i < kEach; ++i) {
         const int value = mine[i];
         mine[i] = before;
@@ -293,12 +296,14 @@ extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
     __shared__ int sums[RowSort::kWarpsHere], most;
     const struct facc_schedule &s = args.schedule;
     const int thread = threadIdx.x;
+#pragma unroll 1
     for (int i = thread; i < RowSort::kBins * RowSort::kWarpsHere; i += FACC_ORDER_THREADS)
         ends[i] = 0;
     if (thread == 0)
         most = 0;
     __syncthreads();
     int top = 0;
+#pragma unroll 1
     for (int i = thread; i < s.max_rows; i += FACC_ORDER_THREADS)
         top = max(top, s.rows[i].count);
     top = __reduce_max_sync(~0u, top);
@@ -310,6 +315,7 @@ extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
     __syncthreads();
     const int rows = sum_before(ends, sums);
     sort.scatter();
+#pragma unroll 1
     for (int i = rows + thread; i < s.max_rows; i += FACC_ORDER_THREADS)
         s.order[i] = -1;
 }

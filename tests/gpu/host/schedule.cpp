@@ -56,12 +56,13 @@ struct Case {
     Memory memory;
     Blocks blocks;
     std::vector<int> data; // of the captured tensor
-    bool packed;
+    bool packed, large;
 };
 
 static void draw_lengths(Case &c)
 {
     KernelArgs &a = c.args;
+    c.large = draw(0, 5) == 0;
     c.packed = draw(0, 2) == 0;
     a.B = draw(1, c.packed ? 6 : 3);
     a.H = 2 * draw(1, 2);
@@ -70,6 +71,11 @@ static void draw_lengths(Case &c)
     const int longest = draw(0, 3) ? 900 : 70 * kTileN;
     a.Sq = draw(1, min(longest, 900));
     a.Skv = draw(0, longest);
+    if (c.large) { // several blocks of 32 windows, runs of equal ones
+        a.B = 1;
+        a.Sq = draw(1, 150);
+        a.Skv = draw(30, 44) * 32 * kTileN + draw(0, 1) * draw(1, 100);
+    }
     int *cu_q = c.memory.take<int>(a.B + 1), *cu_kv = c.memory.take<int>(a.B + 1);
     if (c.packed) {
         cu_q[0] = cu_kv[0] = 0;
@@ -99,7 +105,7 @@ template <class Args> static void draw_tensor(Case &c, Args &a)
         if (Variant::kScanned) { // keep u8 {q, kv}: rectangles of ones and zeros, some noise
             const int rows = a.Sq, cols = max(a.Skv, 1);
             unsigned char *keep = c.memory.take<unsigned char>(static_cast<long long>(rows) * cols);
-            const int h = draw(1, 300), w = draw(1, 400), noise = draw(0, 1) ? 5000 : 1 << 30;
+            const int h = draw(1, 300), w = draw(1, c.large ? 20000 : 400), noise = draw(0, 1) ? 5000 : 1 << 30;
             for (int q = 0; q < rows; ++q)
                 for (int kv = 0; kv < cols; ++kv)
                     keep[static_cast<long long>(q) * cols + kv] =
@@ -107,7 +113,7 @@ template <class Args> static void draw_tensor(Case &c, Args &a)
             t = facc_captured{keep, {cols, 1}, {rows, cols}, 0};
         } else { // documents
             int *doc = c.memory.take<int>(n), id = 0;
-            const int mean = draw(0, 3) ? 200 : 3000;
+            const int mean = c.large ? 50000 : draw(0, 3) ? 200 : 3000;
             for (int i = 0; i < n; ++i)
                 doc[i] = id += draw(0, mean) == 0;
             t = facc_captured{doc, {1}, {n}, 0};
@@ -137,7 +143,7 @@ static void draw_blocks(Case &c)
         counts[r] = full_counts[r] = 0;
         int kind = 1;
         for (int i = 0; i < a.block_cols; ++i) {
-            if (draw(0, 2) == 0)
+            if (draw(0, c.large ? 100 : 2) == 0)
                 kind = draw(0, 3);
             const int block = kind == 3               ? kVerdictPartial
                               : kind == 2 && has_full ? kVerdictFull
@@ -178,7 +184,7 @@ static void place_schedule(Case &c)
     s.row_ids = ids_of(c, true, kTileM);
     s.max_rows = s.row_ids * heads;
     s.windows = ((a.Skv + kTileN - 1) / kTileN + 31) / 32;
-    s.max_entries = draw(0, 4) ? s.windows : min(s.windows, draw(1, 2));
+    s.max_entries = draw(0, c.large ? 1 : 4) ? s.windows : min(s.windows, draw(1, 3));
     s.rows = c.memory.take<facc_schedule_row>(s.max_rows);
     s.order = c.memory.take<int>(s.max_rows);
     s.entries = c.memory.take<unsigned char>(static_cast<long long>(s.max_rows) * s.max_entries *
