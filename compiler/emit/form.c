@@ -346,12 +346,13 @@ const char *form_sum(struct emitter *e, const struct form_term *t, int n,
 {
     struct form f = {.n = n, .c = c};
     bool any_wide = false;
+    *wide = false;
+    *x = (struct range){c, c};
     f.item = arena_alloc(e->arena, ((size_t)n + 1) * sizeof *f.item);
     if (!f.item) {
         e->failed = true;
         return "";
     }
-    *x = (struct range){c, c};
     for (int j = 0; j < n; j++) {
         f.item[j] = (struct item){.k = t[j].k,
                                   .part = t[j].text,

@@ -159,7 +159,7 @@ static struct iv slot_iv(struct emitter *e, struct slots *s, int slot)
 static void add_form(struct emitter *e, const struct slots *s, int root,
                      const char *verdict)
 {
-    if (root < 0 || (s->always[root] & IV_TRUE))
+    if (e->failed || root < 0 || (s->always[root] & IV_TRUE))
         return;
     const char *t = s->iv[root].t;
     if (strcmp(t, "true") != 0)
