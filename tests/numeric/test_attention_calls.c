@@ -41,6 +41,36 @@ START_TEST(threads_do_not_change_bits)
 }
 END_TEST
 
+/* The same cells, once by verdicts and once as a mask that no verdict decides
+ * (documents are not negative). */
+START_TEST(verdicts_do_not_change_bits)
+{
+#define DECIDED "q - kv < 140 and q >= kv"
+#define MASK(text)                                                             \
+    FACC "local id = facc.tensor('document', 'i32', { 300 })\n"                \
+         "return facc.attention { mask_mod = function(b, h, q, kv)\n"          \
+         "  return " text "\nend }\n"
+    static const char *const lua[2] = {
+        MASK(DECIDED " and id[0] >= 0"),
+        MASK(DECIDED " and id[(7 * q + 13 * kv) % 300] >= 0")};
+    struct problem p = threaded;
+    struct run r[2];
+    for (int f64 = 0; f64 < 2; f64++) {
+        for (int k = 0; k < 2; k++) {
+            p.f64 = f64;
+            p.lua = lua[k];
+            start(&r[k], &p);
+            attend(&r[k]);
+        }
+        same_bits(&r[0], &r[1]);
+        finish(&r[0]);
+        finish(&r[1]);
+    }
+#undef DECIDED
+#undef MASK
+}
+END_TEST
+
 static void *attend_thread(void *user)
 {
     attend(user);
@@ -204,6 +234,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, open_context, close_context);
     tcase_add_test(t, threads_do_not_change_bits);
+    tcase_add_test(t, verdicts_do_not_change_bits);
     tcase_add_test(t, calls_at_once);
     tcase_add_test(t, forked_child);
     tcase_add_test(t, bad_read_is_the_first_one);
