@@ -5,7 +5,9 @@ import shutil
 import tempfile
 
 from bench_gpu import ROOT, interleaved, prepared, table
-from bench_masks import D, H, in_graph, lua, qkv, ready
+from bench_mask_list import lua
+from bench_masks import D, H, in_graph, qkv, ready
+from bench_schedule import schedule_flags
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -26,38 +28,70 @@ def templates_by_hand(folder):
     return copy
 
 
+def alike(launch, other):
+    """Whether two kernels visit the same tiles in the same order, so that their
+    bits must be equal: direction and tile."""
+    def of(x):
+        i = x.kernel.info
+        flags = schedule_flags(x.kernel.program, dtype="bf16", head_dim=D, head_dim_v=D, device=0)
+        return flags["kReverse"], i.tile_m, i.tile_n, i.warps
+    return of(launch) == of(other)
+
+
+def launches_of(facc, by_hand, S, q, k, v):
+    import torch
+    planned = facc.find_program(mask_mod="q >= kv or q + kv < p", params={"p": 0})
+    # causal for all but tensors: a plain bound beside it gives the direction of "by hand"
+    same_way = facc.Program.from_string(
+        lua('local limit = facc.tensor("limit", "i32", { "q" })', "return q >= kv and kv <= limit[q]"), "same_way.lua")
+    ranged = facc.Program.from_string(
+        lua('local limit = facc.tensor("limit", "i32", { "q" })', "return kv <= limit[q]"), "limit.lua")
+    limit = torch.arange(S, dtype=torch.int32, device=q.device)
+    return {"generated": prepared(facc.find_program(mask_mod="q >= kv"), q, k, v),
+            "by hand": prepared(facc.Program.from_expressions(mask="q >= kv", context=by_hand), q, k, v),
+            "planned": prepared(planned, q, k, v, params={"p": 0}),
+            "ranged": prepared(ranged, q, k, v, tensors={"limit": limit}),
+            "ranged, causal too": prepared(same_way, q, k, v, tensors={"limit": limit})}
+
+
+def same_bits(launches):
+    """{kernel: equal to "by hand"}; None: another order of sums, not comparable."""
+    import torch
+    for launch in launches.values():
+        launch.out.fill_(float("nan"))
+        launch()
+    torch.cuda.synchronize()
+    hand = launches["by hand"]
+    return {n: torch.equal(x.out, hand.out) and torch.equal(x.lse, hand.lse) if alike(x, hand) else None
+            for n, x in launches.items()}
+
+
 def causal_generic(args, facc):
     """generated: bounds made by facc. by hand: the same kernel with a bound
-    written by hand. planned: a mask that is causal but no plain bound."""
-    import torch
+    written by hand. planned, ranged: masks that are causal but no plain bound."""
     q, k, v = qkv()
     rows, out = [], []
     with tempfile.TemporaryDirectory() as folder, \
             facc.Context(templates=str(templates_by_hand(folder)), cache_mode="off") as by_hand:
         for S_ in (2048, 8192):
-            a, b, c = (x[:, :, :S_].contiguous() for x in (q, k, v))
-            planned = facc.find_program(mask_mod="q >= kv or q + kv < p", params={"p": 0})
-            limit = torch.arange(S_, dtype=torch.int32, device="cuda")
-            ranged = facc.Program.from_string(
-                lua('local limit = facc.tensor("limit", "i32", { "q" })', "return kv <= limit[q]"), "limit.lua")
-            launches = {"generated": prepared(facc.find_program(mask_mod="q >= kv"), a, b, c),
-                        "by hand": prepared(facc.Program.from_expressions(mask="q >= kv", context=by_hand), a, b, c),
-                        "planned": prepared(planned, a, b, c, params={"p": 0}),
-                        "ranged": prepared(ranged, a, b, c, tensors={"limit": limit})}
-            for launch in launches.values():
-                launch()
-            torch.cuda.synchronize()
-            same = all(torch.equal(x.out, launches["by hand"].out) for x in launches.values())
+            launches = launches_of(facc, by_hand, S_, *(x[:, :, :S_].contiguous() for x in (q, k, v)))
+            same = same_bits(launches)
             calls = {n: in_graph(x) for n, x in launches.items()}
-            for n in ("planned", "ranged"):
+            for n in ("planned", "ranged", "ranged, causal too"):
                 calls[n + ", ready"] = in_graph(ready(launches[n]))
             ms = interleaved(calls, 2 * args.rounds + 1)
             base = ms["by hand"]
             for n, t in ms.items():
-                rows.append((S_, n, f"{t:.4f}", f"{t / base:.4f}"))
+                info = launches[n.removesuffix(", ready")].kernel.info
+                bits = {None: "other order", True: "equal", False: "DIFFER"}[same[n.removesuffix(", ready")]]
+                rows.append((S_, n, f"{info.tile_m} x {info.tile_n}", f"{t:.4f}", f"{t / base:.4f}", bits))
             out.append(dict(S=S_, ms=ms, over_hand={n: t / base for n, t in ms.items()}, same_bits=same))
-    table(f"Causal, bf16, B 1, H {H}, D {D}", ("S", "kernel", "ms", "/ by hand"), rows)
+    table(f"Causal, bf16, B 1, H {H}, D {D}", ("S", "kernel", "tile", "ms", "/ by hand", "bits"), rows)
     for r in out:
-        print(f"\nS {r['S']}: generated / by hand {r['over_hand']['generated']:.4f} (to be at most 1.02); "
-              f"equal bits: {r['same_bits']}")
+        print(f"\nS {r['S']}: generated / by hand {r['over_hand']['generated']:.4f} (to be at most 1.02)")
+    if not all(r["same_bits"]["generated"] for r in out):
+        raise RuntimeError("generated and by hand give other bits (or have other tiles)")
+    wrong = {n for r in out for n, equal in r["same_bits"].items() if equal is False}
+    if wrong:
+        print(f"same direction and tiles, but other bits: {', '.join(sorted(wrong))}: WRONG")
     return out

@@ -82,10 +82,18 @@ def teraflops(D, S, causal, ms):
     return flops / (2 if causal else 1) / ms / 1e9
 
 
+def call_variant(call):
+    """What of a variant the arguments of a call decide."""
+    from facc import _abi
+    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
+    if call.get("cu_seqlens_q") is not None and "packed" in dict(_abi.variant._fields_):
+        variant["packed"] = True
+    return variant
+
+
 def prepared(program, q, k, v, **call):
     dtype = {"bfloat16": "bf16", "float16": "f16"}[str(q.dtype).rpartition(".")[2]]
-    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
-    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **variant)
+    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **call_variant(call))
     return kernel.prepare(q, k, v, **call)
 
 
@@ -342,7 +350,7 @@ def run_section(name, args, facc):
 def in_processes(names, args):
     """Each section in a process of its own, so that neither a fault of the GPU
     nor a hang in one ends the others. Their results."""
-    result, rest, words = {}, [], iter(sys.argv[1:])
+    result, seconds, rest, words = {}, {}, [], iter(sys.argv[1:])
     for word in words:
         if word in ("--sections", "--json"):
             next(words)
@@ -350,7 +358,7 @@ def in_processes(names, args):
             rest.append(word)
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            file = pathlib.Path(folder) / f"{name}.json"
+            file, start = pathlib.Path(folder) / f"{name}.json", time.time()
             command = [sys.executable, "-u", __file__, "--sections", name, "--json", str(file), *rest]
             try:
                 code = subprocess.run(command, timeout=args.section_seconds).returncode
@@ -360,8 +368,11 @@ def in_processes(names, args):
                 print(f"\n{name}: FAILED: {end}", flush=True)
             found = json.loads(file.read_text()) if file.exists() else {}
             result.update({**found, name: found.get(name, dict(error=end))})
+            seconds[name] = time.time() - start
             if args.json:
                 write_json(args.json, result)
+    print("\nseconds, with the start of the process:", ", ".join(f"{n} {t:.0f}" for n, t in seconds.items()),
+          f"; all {sum(seconds.values()):.0f}")
     return result
 
 
@@ -384,6 +395,7 @@ def main():
     p.add_argument("--dtypes", type=lambda t: t.split(","), default=["bf16", "f16"])
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--flex", default="all", help="masks beside FlexAttention: all, none, or names")
+    p.add_argument("--mask-batches", type=numbers, default=[2], help="B of 'masks': 2 (B * S as elsewhere), or 2,1")
     p.add_argument("--flex-seconds", type=float, default=45, help="limit of each child of 'million'")
     p.add_argument("--section-seconds", type=float, default=240, help="limit of a section, if there are several")
     p.add_argument("--json", type=pathlib.Path, help="write all figures here")

@@ -1,11 +1,8 @@
-"""Sections of bench_gpu.py: up to a million tokens; packed sequences.
-
-    python3 tests/bench/bench_long.py --flex-child MASK S,S,…   (FlexAttention alone)
-"""
+"""Sections of bench_gpu.py: up to a million tokens; packed sequences."""
 import json
+import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -13,7 +10,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from bench_gpu import interleaved, prepared, table  # noqa: E402
-from bench_masks import lua, ready  # noqa: E402
+from bench_mask_list import lua  # noqa: E402
+from bench_masks import Child, ready  # noqa: E402
 
 LENGTHS = (1 << 17, 1 << 18, 1 << 19, 1 << 20)
 MEMORY, GROWTH, PACKED = 32, 1.15, 0.85  # MiB beyond inputs and outputs, and ratios, to be reached
@@ -93,64 +91,98 @@ def million_row(args, facc, name, S):
                 tflops=4 * 64 * 2 * cells / ms["facc"] / 1e9)
 
 
-def flex_child(name, lengths):
-    """FlexAttention at these lengths, a line of JSON for each."""
+def flex_child(name, S):
+    """FlexAttention at one length. Says BEGIN when PyTorch is there, with nothing
+    on the GPU yet, and waits for a line; READY when all is compiled and has run
+    once; then, told to, the row."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    print("BEGIN", flush=True)
+    sys.stdin.readline()
     attend = torch.compile(flex_attention, dynamic=False)
     create = torch.compile(create_block_mask, dynamic=False)
-    for S in lengths:
-        row = dict(S=S)
-        try:
-            _, _, _, keep, _ = long_mask(name, S)
-            q, k, v = long_inputs(S)
+    keep, (q, k, v) = long_mask(name, S)[3], long_inputs(S)
+    torch.cuda.synchronize()
+    base, row = torch.cuda.memory_allocated(), {}
+
+    def peak(what, call):
+        """What call gives, once more than needed: its peak memory is that of
+        the compiled code."""
+        torch.cuda.reset_peak_memory_stats()
+        out = call()
+        torch.cuda.synchronize()
+        row[what + "_peak_mib"] = (torch.cuda.max_memory_allocated() - base) / 2**20
+        return out
+
+    def timed(what, call):
+        times = []
+        for _ in range(3 if S < LENGTHS[-1] else 1):
             torch.cuda.synchronize()
-            base = torch.cuda.memory_allocated()
-
-            def timed(call, n=3):
-                call()
-                times = []
-                for _ in range(n):
-                    torch.cuda.synchronize()
-                    start = time.perf_counter()
-                    call()
-                    torch.cuda.synchronize()
-                    times.append((time.perf_counter() - start) * 1e3)
-                return statistics.median(times)
-            torch.cuda.reset_peak_memory_stats()
-            row["create_ms"] = timed(lambda: create(keep, None, None, S, S, device="cuda"))
-            row["create_peak_mib"] = (torch.cuda.max_memory_allocated() - base) / 2**20
-            block_mask = create(keep, None, None, S, S, device="cuda")
-            row["mask_mib"] = (torch.cuda.memory_allocated() - base) / 2**20
-            torch.cuda.reset_peak_memory_stats()
-            row["kernel_ms"] = timed(lambda: attend(q, k, v, block_mask=block_mask))
-            row["kernel_peak_mib"] = (torch.cuda.max_memory_allocated() - base) / 2**20
-            del block_mask
-        except Exception as e:
-            row["error"] = f"{type(e).__name__}: {str(e).strip().splitlines()[0][:200] if str(e).strip() else ''}"
-        print("FLEX " + json.dumps(row), flush=True)
-        q = k = v = None
-        torch.cuda.empty_cache()
-
-
-def flex_rows(name, lengths, seconds):
-    """The child's rows; one that says what ended it early."""
-    command = [sys.executable, str(HERE / "bench_long.py"), "--flex-child", name, ",".join(map(str, lengths))]
-    end = None
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            start = time.perf_counter()
+            call()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - start) * 1e3)
+        row[what + "_ms"] = statistics.median(times)
     try:
-        out, err = process.communicate(timeout=seconds)
-        if process.returncode:
-            end = f"exit code {process.returncode}: {(err.strip().splitlines() or [''])[-1][:200]}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, _ = process.communicate()
-        end = f"no answer within {seconds:.0f} s"
-    rows = [json.loads(line[5:]) for line in (out or "").splitlines() if line.startswith("FLEX ")]
-    if end:
-        missing = [s for s in lengths if s not in [r["S"] for r in rows]]
-        rows += [dict(S=s, error=end) for s in missing[:1]]
-    return [dict(r, mask=name) for r in rows]
+        made = lambda: create(keep, None, None, S, S, device="cuda")  # noqa: E731
+        block_mask = peak("create", made)
+        print("CREATED", flush=True)
+        kernel = lambda: attend(q, k, v, block_mask=block_mask)  # noqa: E731
+        peak("kernel", kernel)
+        print("READY", flush=True)
+        sys.stdin.readline()
+        timed("create", made)
+        timed("kernel", kernel)
+    except Exception as e:
+        row["error"] = f"{type(e).__name__}: {str(e).strip().splitlines()[0][:200] if str(e).strip() else ''}"
+        print("READY", flush=True)
+    print("FLEX " + json.dumps(row), flush=True)
+    os._exit(0)
+
+
+def flex_children(cases):
+    return {case: Child([HERE / "bench_long.py", "--flex-child", case[0], case[1]]) for case in cases}
+
+
+def flex_rows(children, seconds):
+    """A row of each of these, which compile and run once at the same time, in
+    `seconds`, and are then timed one by one."""
+    rows, ended = [], {}
+    for case, child in children.items():
+        try:
+            child.wait_for("BEGIN", time.time() + 30)
+            child.go()
+        except Exception as e:
+            ended[case] = str(e)
+    until = time.time() + seconds
+    for case, child in children.items():
+        at = "create_block_mask"
+        try:
+            if case not in ended:
+                child.wait_for("CREATED", until)
+                at = "the kernel"
+                child.wait_for("READY", until)
+        except TimeoutError:
+            beside = f", {len(children)} such processes at once" if len(children) > 1 else ""
+            ended[case] = f"no answer within {seconds:.0f} s ({at}{beside})"
+            child.end()
+        except Exception as e:
+            ended[case] = str(e)
+    for (name, S), child in children.items():
+        row = dict(mask=name, S=S)
+        try:
+            if (name, S) not in ended:
+                child.go()
+                row.update(json.loads(child.wait_for("FLEX ", time.time() + seconds)))
+        except TimeoutError:
+            ended[name, S] = f"no answer within {seconds:.0f} s (timed)"
+        except Exception as e:
+            ended[name, S] = str(e)
+        child.end()
+        if (name, S) in ended:
+            row["error"] = ended[name, S]
+        rows.append(row)
+    return rows
 
 
 def flex_text(r):
@@ -186,14 +218,30 @@ def facc_rows(args, facc, notes):
             yield r
 
 
+def flex_figures(children, seconds):
+    """{(mask, S): row}: the shorter lengths side by side, then the longest ones."""
+    flex = {}
+    for longest in (False, True):
+        chosen = {case: child for case, child in children.items() if (case[1] == LENGTHS[-1]) == longest}
+        start = time.time()
+        for r in flex_rows(chosen, seconds):
+            flex[r["mask"], r["S"]] = r
+            print(f"FlexAttention, {r['mask']} {r['S'] // 1024} Ki: {flex_text(r)}", flush=True)
+        print(f"({time.time() - start:.0f} s)", flush=True)
+    return flex
+
+
 def million(args, facc):
-    notes, rows, flex = [], [], {}
-    out = list(facc_rows(args, facc, notes))
-    if args.flex != "none":  # last: it may take its time, or the memory
-        for name in LONG_MASKS[:2]:
-            for r in flex_rows(name, (LENGTHS[0], LENGTHS[1], LENGTHS[-1]), args.flex_seconds):
-                flex[name, r["S"]] = r
-                print(f"FlexAttention, {name} {r['S'] // 1024} Ki: {flex_text(r)}", flush=True)
+    notes, rows, flex, start = [], [], {}, time.time()
+    # FlexAttention's processes load PyTorch meanwhile and wait
+    children = flex_children((n, S) for n in LONG_MASKS[:2] for S in LENGTHS) if args.flex != "none" else {}
+    try:
+        out = list(facc_rows(args, facc, notes))
+        print(f"(facc alone: {time.time() - start:.0f} s)", flush=True)
+        flex = flex_figures(children, args.flex_seconds)
+    finally:
+        for child in children.values():
+            child.end()
     for r in out:
         if "ms" not in r:
             continue
@@ -275,6 +323,6 @@ def packed(args, facc):
 
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "--flex-child":
-        flex_child(sys.argv[2], [int(n) for n in sys.argv[3].split(",")])
+        flex_child(sys.argv[2], int(sys.argv[3]))
     else:
         sys.exit(__doc__)
