@@ -25,6 +25,7 @@ struct args_rules {
     const char *stage;        /* of messages: "launch" "cpu" "check" */
     bool gpu;                 /* contiguous last dimension, 16-byte rows */
     bool block_mask;          /* GPU: made for a block mask, else for none */
+    bool packed;              /* GPU: for packed sequences, else for none */
     bool sizes_only;          /* q, k, v, o, lse: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
     facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */

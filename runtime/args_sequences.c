@@ -69,6 +69,21 @@ static bool packed(const facc_args *a, const struct args_rules *r,
     return true;
 }
 
+/* A kernel has the code of packed sequences, or has it not. */
+static bool as_made(bool given, const struct args_rules *r, struct diag *d)
+{
+    if (!r->gpu || r->packed == given)
+        return true;
+    if (given)
+        return FAIL(r, FACC_ERR_ARGUMENT,
+                    "cu_seqlens_q is given, but the variant is not packed: set "
+                    "facc_variant.packed");
+    return FAIL(r, FACC_ERR_ARGUMENT,
+                "the kernel is made for packed sequences: give cu_seqlens_q "
+                "and cu_seqlens_kv, or get one whose facc_variant.packed is "
+                "0");
+}
+
 /* ---- block masks -------------------------------------------------------- */
 
 static bool lists_whole(const facc_block_mask *m, const struct args_rules *r,
@@ -153,7 +168,7 @@ bool args_sequences(const facc_args *args, const struct args_rules *rules,
 {
     const bool any = args->cu_seqlens_q || args->cu_seqlens_kv;
     z->packed = false;
-    return lengths_fit(args, rules, d) &&
+    return lengths_fit(args, rules, d) && as_made(any, rules, d) &&
            (any ? packed(args, rules, z, d) : not_packed(args, rules, d)) &&
            block_mask_fits(args, rules, signature, z, d);
 }

@@ -231,6 +231,9 @@ typedef struct facc_variant {
     int32_t device;       /* used when arch is 0 */
     int32_t check_bounds; /* nonzero: checked debug build */
     int32_t block_mask;   /* nonzero: launches bring args.block_mask */
+    int32_t packed;       /* nonzero: launches bring args.cu_seqlens_q, _kv;
+                             0: they must not */
+    int32_t reserved0;
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -276,7 +279,8 @@ typedef struct facc_block_mask {
  * n_seqs, size.q and size.kv are the longest lengths; dims "B", "q", "kv" of
  * captured tensors mean these. seqused_q and seqused_kv may shorten sequences
  * within their rows. Offsets ascend from 0; on the GPU they are device memory
- * and not checked. */
+ * and not checked. Kernels are made for packed sequences or for none: see
+ * facc_variant. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;

@@ -139,7 +139,9 @@ static void explain_selection(const struct plan *plan, struct strbuf *b)
                 c->stages == 1 ? "" : "s",
                 c->q_in_registers ? "registers" : "shared memory");
     strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
-    if (plan->facts.planned || c->block_mask)
+    if (c->packed)
+        strbuf_add(b, "  for packed sequences\n");
+    if (schedule_needed(&plan->facts, c))
         strbuf_addf(b, "  launches make a schedule first%s\n",
                     c->block_mask ? ", of the block lists given" : "");
     if (c->check_bounds)
@@ -205,8 +207,9 @@ static bool add_kernel(cJSON *o, const struct plan *plan)
            cJSON_AddNumberToObject(k, "stages", c->stages) &&
            cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes) &&
            cJSON_AddBoolToObject(k, "block_mask", c->block_mask) &&
+           cJSON_AddBoolToObject(k, "packed", c->packed) &&
            cJSON_AddBoolToObject(k, "scheduled",
-                                 plan->facts.planned || c->block_mask);
+                                 schedule_needed(&plan->facts, c));
 }
 
 /* "keys": the names of the fields so far, for readers of any version. */

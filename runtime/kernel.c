@@ -89,13 +89,14 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     const struct eval_plan *e = p->compiled->plan;
     memset(plan, 0, sizeof *plan);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !resolve_arch(ctx, &v, &plan->arch, d))
         return false;
-    if (!select_config(&v, plan->arch, eval_plan_cost(e),
-                       eval_plan_has_score(e) || eval_plan_has_mask(e),
+    if (!select_config(&v, plan->arch, eval_plan_cost(e), eval_plan_has_mask(e),
                        &plan->config, d) ||
         !captures_fit(p, d))
         return false;
+    plan->config.packed = v.packed != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
@@ -252,7 +253,7 @@ facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
     memcpy(i.source, k->source, sizeof i.source);
     memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
     snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&k->facts, &k->config));
-    i.scheduled = k->facts.planned || k->config.block_mask;
+    i.scheduled = schedule_needed(&k->facts, &k->config);
     return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;
 }
 

@@ -85,7 +85,7 @@ static bool same_config(const struct unit_config *a,
            a->stages == b->stages && a->q_in_registers == b->q_in_registers &&
            a->shared_bytes == b->shared_bytes &&
            a->check_bounds == b->check_bounds &&
-           a->block_mask == b->block_mask &&
+           a->block_mask == b->block_mask && a->packed == b->packed &&
            a->full_blocks_partial == b->full_blocks_partial;
 }
 
@@ -253,8 +253,9 @@ static void summarise(const struct request *r, char *out, size_t size)
 {
     const struct unit_config *c = &r->plan->config;
     const char *name = strrchr(r->program->compiled->name, '/');
-    snprintf(out, size, "%s %s %d/%d sm_%d %.80s", c->family,
+    snprintf(out, size, "%s %s %d/%d sm_%d%s%s %.80s", c->family,
              dtype_name(c->dtype), c->head_dim, c->head_dim_v, r->plan->arch,
+             c->packed ? " packed" : "", c->block_mask ? " block-mask" : "",
              name ? name + 1 : r->program->compiled->name);
     utf8_repair(out); /* it goes into JSON; the name may be cut */
 }

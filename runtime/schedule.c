@@ -43,11 +43,19 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
     out->kv_bytes = p->kv_summary_bytes;
 }
 
+bool schedule_needed(const struct schedule_facts *f,
+                     const struct unit_config *c)
+{
+    return f->planned || c->packed || c->block_mask;
+}
+
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c)
 {
-    unsigned set =
-        1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER | 1u << ENTRY_FORWARD;
+    unsigned set = 1u << ENTRY_FORWARD;
+    if (!schedule_needed(f, c))
+        return set;
+    set |= 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;
     if (c->block_mask)
         set |= 1u << ENTRY_CLASSES;
     if (f->q_bytes > 0 || f->kv_bytes > 0)
@@ -149,14 +157,16 @@ static void *part(struct space *w, int64_t count, size_t size)
 }
 
 /* Rows of blocks in all lists. */
-static int64_t class_rows(const struct args_sizes *z)
+static int class_rows(struct sums *s)
 {
-    const facc_block_mask *m = &z->block_mask;
-    return (int64_t)(m->per_b ? z->B : 1) * (m->per_h ? z->H : 1) * m->rows;
+    const facc_block_mask *m = &s->z->block_mask;
+    const int lists =
+        product(s, m->per_b ? s->z->B : 1, m->per_h ? s->z->H : 1);
+    return product(s, lists, m->rows);
 }
 
 static size_t lay_out(const struct unit_config *c,
-                      const struct schedule_facts *f, const struct sums *s,
+                      const struct schedule_facts *f, struct sums *s,
                       void *workspace, struct facc_schedule *at)
 {
     struct space w = {(uintptr_t)workspace, 0};
@@ -176,7 +186,7 @@ static size_t lay_out(const struct unit_config *c,
         at->scan = part(&w, rows * at->windows, bits);
     if (c->block_mask)
         at->block_classes =
-            part(&w, class_rows(s->z) * s->z->block_mask.cols, 1);
+            part(&w, (int64_t)class_rows(s) * s->z->block_mask.cols, 1);
     return w.used;
 }
 
@@ -191,7 +201,7 @@ static void scheduled_grids(const struct unit_config *c,
     const int warps = FACC_PREPARE_THREADS / 32;
     const int64_t windows = (int64_t)at->kv_ids[FACC_LEVEL_WINDOW] * s->heads;
     if (c->block_mask)
-        out->grid[ENTRY_CLASSES] = whole(s, class_rows(s->z));
+        out->grid[ENTRY_CLASSES] = class_rows(s);
     out->grid[ENTRY_SUMMARIZE] =
         whole(s, (f->kv_bytes > 0 ? windows : 0) +
                      (f->q_bytes > 0 ? at->max_rows : 0));
@@ -220,7 +230,7 @@ bool schedule_make(const struct unit_config *c, const struct schedule_facts *f,
     struct facc_schedule *at = &out->at;
     memset(out, 0, sizeof *out);
     out->q_tiles = blocks(z->Sq, c->tile_m);
-    out->needed = f->planned || z->packed || c->block_mask;
+    out->needed = schedule_needed(f, c);
     /* Positions in padded tiles must stay ints as well. */
     (void)whole(&s, ((int64_t)out->q_tiles + 1) * c->tile_m);
     (void)whole(&s, (int64_t)z->Skv + 2 * (int64_t)c->tile_n);

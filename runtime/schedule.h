@@ -38,6 +38,9 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
 /* "none" … "opaque", and "given" for block masks. */
 const char *schedule_tier(const struct schedule_facts *f,
                           const struct unit_config *c);
+/* Launches make a schedule: emit_scheduled. */
+bool schedule_needed(const struct schedule_facts *f,
+                     const struct unit_config *c);
 /* Bit e: the module has entry e. */
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c);

@@ -21,6 +21,7 @@ struct unit_config {
     int shared_bytes;     /* dynamic shared memory of a CTA */
     bool check_bounds;    /* checked debug build */
     bool block_mask;      /* launches bring block lists */
+    bool packed;          /* launches bring packed sequences */
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
 };
 
@@ -40,13 +41,17 @@ struct cuda_unit {
 /* Whether the kernel takes its KV tiles from a schedule because of the mask
  * (Variant::kPlanned). v NULL: no verdicts but of plain bounds. */
 bool emit_planned(const struct verdict_program *v, const struct unit_config *c);
+/* Whether launches bring a schedule, which the unit's other kernels make
+ * (FACC_SCHEDULED): the mask, packed sequences or a block mask need one. */
+bool emit_scheduled(const struct verdict_program *v,
+                    const struct unit_config *c);
 /* Generated headers by themselves. g may gain nodes. v: of roots->keep, may
  * be NULL. */
 bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
                   const struct verdict_program *v, const struct unit_config *c,
                   struct strbuf *out);
-bool emit_config(const struct ir_graph *g, const struct unit_config *c,
-                 struct strbuf *out);
+bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
+                 const struct unit_config *c, struct strbuf *out);
 /* All together. template_dir: read template files from there instead of the
  * embedded ones (development), or NULL. */
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,

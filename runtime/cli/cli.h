@@ -82,6 +82,7 @@ struct options {
     int64_t batch, head;
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
+    bool packed, block_mask; /* compile, emit, explain: of the variants */
     const char *positional[256];
     int n_positional;
 };

@@ -18,14 +18,18 @@ static const char help[] =
     "that they make.\n"
     "\n"
     "  --dtype bf16,f16   --head-dim 64,128,192/128   --arch 80,90\n"
+    "  --packed           kernels for packed sequences (cu_seqlens): others\n"
+    "                     than those for padded ones\n"
+    "  --block-mask       kernels for block lists given with each call\n"
+    "  --check-bounds     checked debug builds\n"
     "  --jobs N           at once; default 2\n"
     "\n"
     "example: facc compile examples/*.lua --dtype bf16 \\\n"
     "                      --head-dim 64,128 --arch 90\n";
 
 static const char *const allowed[] = {
-    "score", "mask", "tensor", "param",        "dtype", "head-dim",
-    "arch",  "jobs", "json",   "check-bounds", NULL};
+    "score", "mask", "tensor",       "param",  "dtype",      "head-dim", "arch",
+    "jobs",  "json", "check-bounds", "packed", "block-mask", NULL};
 
 struct task {
     const char *file; /* NULL: expressions */
@@ -112,6 +116,8 @@ static int print_json(const struct grid *g)
         cJSON_AddNumberToObject(j, "head_dim", t->variant.head_dim);
         cJSON_AddNumberToObject(j, "head_dim_v", t->variant.head_dim_v);
         cJSON_AddNumberToObject(j, "arch", t->variant.arch);
+        cJSON_AddBoolToObject(j, "packed", t->variant.packed);
+        cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
         cJSON_AddStringToObject(j, "status", facc_status_name(t->status));
         cJSON_AddStringToObject(j, "message", t->err.message);
         cJSON_AddStringToObject(j, "key", t->info.key);

@@ -509,6 +509,7 @@ int job_prepare(const struct command *c, const struct options *o,
     job->variant.head_dim_v = (int32_t)job->args.v.shape[3];
     job->variant.device = job->device < 0 ? 0 : job->device;
     job->variant.check_bounds = o->check_bounds;
+    job->variant.packed = job->args.cu_seqlens_q != NULL;
     return EXIT_OK;
 }
 

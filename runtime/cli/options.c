@@ -34,6 +34,8 @@ enum option_id {
     OPT_JOBS,
     OPT_ROUNDS,
     OPT_CHECK_BOUNDS,
+    OPT_PACKED,
+    OPT_BLOCK_MASK,
     OPT_LSE_LIMIT,
     OPT_CU_Q, /* in the order of enum sequence_array */
     OPT_CU_KV,
@@ -71,6 +73,8 @@ static const struct option all_options[] = {
     {"jobs", required_argument, NULL, OPT_JOBS},
     {"rounds", required_argument, NULL, OPT_ROUNDS},
     {"check-bounds", no_argument, NULL, OPT_CHECK_BOUNDS},
+    {"packed", no_argument, NULL, OPT_PACKED},
+    {"block-mask", no_argument, NULL, OPT_BLOCK_MASK},
     {"lse-limit", required_argument, NULL, OPT_LSE_LIMIT},
     {"cu-seqlens-q", required_argument, NULL, OPT_CU_Q},
     {"cu-seqlens-kv", required_argument, NULL, OPT_CU_KV},
@@ -344,6 +348,12 @@ static bool set_option(const struct command *c, int id, char *text,
         return true;
     case OPT_CHECK_BOUNDS:
         o->check_bounds = true;
+        return true;
+    case OPT_PACKED:
+        o->packed = true;
+        return true;
+    case OPT_BLOCK_MASK:
+        o->block_mask = true;
         return true;
     case OPT_SCALE:
         return set_scale(c, text, o);

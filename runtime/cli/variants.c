@@ -85,6 +85,8 @@ facc_variant variants_make(const struct options *o,
     v.head_dim_v = l->head_dim[head_dim] & 0xffff;
     v.arch = l->arch[arch];
     v.check_bounds = o->check_bounds;
+    v.packed = o->packed;
+    v.block_mask = o->block_mask;
     return v;
 }
 

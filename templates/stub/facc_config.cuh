@@ -1,4 +1,4 @@
-// Stand-in for the generated configuration: D = 128, bf16.
+// Stand-in for the generated configuration: D = 128, bf16, all that kPacked asks for.
 #pragma once
 
 constexpr int kElementF16 = 0, kElementBf16 = 1, kElementF32 = 2;
@@ -12,4 +12,6 @@ constexpr int kSharedBytes = 69632;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;
 constexpr bool kFullBlocksArePartial = false;
+constexpr bool kPacked = true;
+#define FACC_SCHEDULED 1
 constexpr int kNumTensors = 0, kNumParams = 0;

@@ -21,7 +21,7 @@ int main(void)
     failed += check(err.struct_size == sizeof err && err.status == FACC_OK);
     failed += check(options.struct_size == sizeof options && !options.user);
     failed += check(variant.dtype == 0 && variant.arch == 0);
-    failed += check(variant.block_mask == 0);
+    failed += check(variant.block_mask == 0 && variant.packed == 0);
     failed += check(args.struct_size == sizeof args && args.scale == 0);
     failed += check(!args.cu_seqlens_q && args.n_seqs == 0);
     failed += check(!args.block_mask && args.schedule_ready == 0);

@@ -31,6 +31,8 @@ constexpr int kSharedBytes = {shared_bytes(c)};
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = {"true" if c.get("block_mask") else "false"};
 constexpr bool kFullBlocksArePartial = false;
+constexpr bool kPacked = {"true" if c.get("packed", True) else "false"};
+#define FACC_SCHEDULED {int(c.get("scheduled", True))}
 constexpr int kNumTensors = {c.get("tensors", 0)}, kNumParams = {c.get("params", 0)};
 """
 

@@ -94,6 +94,7 @@ static inline void pack_call(struct call *c)
     a->n_seqs = N_SEQS;
     a->max_seqlen_q = MAX_Q;
     a->max_seqlen_kv = MAX_KV;
+    c->variant.packed = 1;
 }
 
 /* Block lists of one kernel's own: 32 x 16 blocks, for each h. */

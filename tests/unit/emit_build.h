@@ -60,6 +60,7 @@ static inline void emit_put_header(FILE *f, const char *text)
         const size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
         if (strncmp(text, "#include", 8) != 0 &&
             strncmp(text, "#pragma once", 12) != 0 &&
+            strncmp(text, "#define FACC_SCHEDULED", 22) != 0 &&
             strncmp(text, "#line", 5) != 0)
             fwrite(text, 1, n, f);
         text += n;
@@ -88,7 +89,7 @@ static inline void emit_put_variant(FILE *f, struct program *p, int k,
     strbuf_init(&config, a);
     strbuf_init(&variant, a);
     ck_assert_msg(
-        emit_config(p->graph, &c, &config) &&
+        emit_config(p->graph, &p->verdict, &c, &config) &&
             emit_variant(p->graph, &p->roots, &p->verdict, &c, &variant),
         "mod %d: %s", k, d.message);
     p->graph->diag = NULL;

@@ -244,6 +244,16 @@ static void longest_forgotten(struct call *c)
     c->args.max_seqlen_q = 5;
 }
 
+static void not_made_packed(struct call *c)
+{
+    pack_call(c);
+    c->variant.packed = 0;
+}
+static void made_packed(struct call *c)
+{
+    c->variant.packed = 1;
+}
+
 static facc_block_mask lists; /* what mask_call fills: of this process */
 
 static void lists_missing(struct call *c)
@@ -374,6 +384,11 @@ static const struct refusal refusals[] = {
     {cu_odd, FACC_ERR_ARGUMENT, "cu_seqlens_kv must be aligned to 4 bytes"},
     {cu_batch, FACC_ERR_ARGUMENT, "q: B is 2; with packed sequences"},
     {cu_no_count, FACC_ERR_ARGUMENT, "n_seqs is 0"},
+    {not_made_packed, FACC_ERR_ARGUMENT,
+     "cu_seqlens_q is given, but the variant is not packed: set "
+     "facc_variant.packed"},
+    {made_packed, FACC_ERR_ARGUMENT,
+     "the kernel is made for packed sequences: give cu_seqlens_q"},
     {cu_negative, FACC_ERR_ARGUMENT, "max_seqlen_kv -1: they are at least 0"},
     {cu_longest, FACC_ERR_ARGUMENT,
      "\"doc\": shape is [3, 50], expected [3, 70] ([B, kv])"},

@@ -105,7 +105,7 @@ START_TEST(what_is_in_the_key)
 }
 END_TEST
 
-START_TEST(block_masks_are_other_kernels)
+START_TEST(hints_are_other_kernels)
 {
     struct counts c;
     facc_options o = options(&c);
@@ -113,7 +113,7 @@ START_TEST(block_masks_are_other_kernels)
     facc_kernel_info i = FACC_KERNEL_INFO_INIT;
     facc_variant v = FACC_VARIANT_INIT;
     facc_kernel *k;
-    if (no_nvrtc("block_masks_are_other_kernels"))
+    if (no_nvrtc("hints_are_other_kernels"))
         return;
     facc_ctx *ctx = open_ctx(&o);
     facc_program *p = program(ctx, causal);
@@ -128,6 +128,22 @@ START_TEST(block_masks_are_other_kernels)
     ck_assert_int_eq(facc_kernel_get_info(k, &i), FACC_OK);
     ck_assert_str_eq(i.tier, "given");
     ck_assert_int_eq(i.scheduled, 1);
+    facc_kernel_free(k);
+    v.block_mask = 0;
+    v.packed = 1;
+    ck_assert_msg(facc_kernel_get(&k, ctx, p, &v, &err) == FACC_OK, "%s",
+                  err.message);
+    ck_counts(&c, 3, 0, 0);
+    ck_assert_int_eq(facc_kernel_get_info(k, &i), FACC_OK);
+    ck_assert_str_eq(i.tier, "analytic");
+    ck_assert_int_eq(i.scheduled, 1);
+    facc_kernel_free(k);
+    v.struct_size = offsetof(facc_variant, packed); /* an older facc.h's */
+    ck_assert_msg(facc_kernel_get(&k, ctx, p, &v, &err) == FACC_OK, "%s",
+                  err.message);
+    ck_assert_int_eq(facc_kernel_get_info(k, &i), FACC_OK);
+    ck_assert_int_eq(i.scheduled, 0);
+    ck_assert_str_eq(i.source, "memory");
     facc_kernel_free(k);
     facc_program_free(p);
     facc_ctx_free(ctx);
@@ -438,6 +454,14 @@ START_TEST(explains)
     ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 1, &err), FACC_OK);
     ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\ttrue"));
     ck_assert_ptr_nonnull(strstr(text, "of the block lists given"));
+    ck_assert_ptr_nonnull(strstr(text, "\"packed\":\tfalse"));
+    facc_string_free(text);
+    v.block_mask = 0;
+    v.packed = 1;
+    ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 1, &err), FACC_OK);
+    ck_assert_ptr_nonnull(strstr(text, "\"scheduled\":\ttrue"));
+    ck_assert_ptr_nonnull(strstr(text, "for packed sequences"));
+    ck_assert_ptr_nonnull(strstr(text, "\"packed\":\ttrue"));
     facc_string_free(text);
     v.head_dim = 12;
     ck_assert_int_eq(facc_program_explain(&text, ctx, p, &v, 0, &err),
@@ -521,7 +545,7 @@ int main(void)
 {
     const TTest *const tests[] = {nvrtc_memory_disk,
                                   what_is_in_the_key,
-                                  block_masks_are_other_kernels,
+                                  hints_are_other_kernels,
                                   threads_compile_once,
                                   processes_compile_once,
                                   forked_child_compiles,

@@ -171,6 +171,8 @@ START_TEST(load_refuses)
     rec.arch_major = 9;
     static const enum entry always[] = {ENTRY_SCHEDULE, ENTRY_ORDER,
                                         ENTRY_FORWARD};
+    m.kernel->config.packed = true;
+    m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
     for (int i = 0; i < 3; i++) { /* in no case half loaded */
         rec.missing = entry_name(always[i]);
         ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
@@ -380,7 +382,10 @@ START_TEST(launch_overhead)
     make_kernel(&m);
     load(&m);
     const double plain = time_of_launch(&m);
-    m.kernel->facts.planned = true;
+    m.kernel->facts.planned = true; /* as if made so, and loaded anew */
+    m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
+    memset((void *)m.module->function, 0, sizeof m.module->function);
+    load(&m);
     m.call.args.workspace = (void *)(uintptr_t)(1 << 20);
     m.call.args.workspace_size = 1 << 20;
     rec.launches = 0;

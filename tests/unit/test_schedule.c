@@ -227,6 +227,8 @@ START_TEST(packed_sequences)
     set_facts(&m, (struct schedule_facts){.tier = TIER_ANALYTIC});
     ck_assert_uint_eq(size_of(&m), 0);
     pack_call(&m.call);
+    m.kernel->config.packed = true;
+    set_facts(&m, m.kernel->facts);
     give_workspace(&m);
     struct facc_kernel_header h = launched(&m);
     const struct unit_config *c = &m.kernel->config;
@@ -327,6 +329,36 @@ static void ck_refused(struct made_kernel *m, facc_status want,
     ck_assert_msg(strstr(err.message, says) != NULL, "%s", err.message);
     ck_assert_int_eq(rec.launches, 0);
 }
+
+/* A kernel is for packed sequences or for none, whatever its mask. */
+START_TEST(packed_is_checked)
+{
+    size_t bytes = 77, align;
+    struct made_kernel m;
+    make_kernel(&m);
+    load(&m);
+    for (int i = 0; i < 2; i++) {
+        m.kernel->config.packed = true;
+        ck_refused(&m, FACC_ERR_ARGUMENT, "is made for packed sequences");
+        ck_assert_int_eq(
+            facc_workspace_size(m.kernel, &m.call.args, &bytes, &align),
+            FACC_ERR_ARGUMENT);
+        m.kernel->config.packed = false;
+        set_facts(&m, document);
+    }
+    pack_call(&m.call);
+    ck_refused(&m, FACC_ERR_ARGUMENT, "set facc_variant.packed");
+    ck_assert_int_eq(
+        facc_workspace_size(m.kernel, &m.call.args, &bytes, &align),
+        FACC_ERR_ARGUMENT);
+    ck_assert_uint_eq(bytes, 77);
+    m.kernel->config.packed = true;
+    give_workspace(&m);
+    (void)launched(&m);
+    ck_assert_int_eq(rec.launches, 4);
+    drop_kernel(&m);
+}
+END_TEST
 
 START_TEST(workspace_is_checked)
 {
@@ -562,11 +594,15 @@ START_TEST(entries_of_facts)
     const unsigned always =
         1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER | 1u << ENTRY_FORWARD;
     struct unit_config c = {.block_mask = false};
-    struct schedule_facts f = {.tier = TIER_NONE};
+    struct schedule_facts f = {.tier = TIER_ANALYTIC};
+    ck_assert_uint_eq(schedule_entries(&f, &c), 1u << ENTRY_FORWARD);
+    c.packed = true;
     ck_assert_uint_eq(schedule_entries(&f, &c), always);
-    f.q_bytes = 8;
+    c.packed = false;
+    f = (struct schedule_facts){.planned = true, .q_bytes = 8};
     ck_assert_uint_eq(schedule_entries(&f, &c), always | 1u << ENTRY_SUMMARIZE);
-    f = (struct schedule_facts){.scanned = true, .kv_bytes = 1};
+    f = (struct schedule_facts){
+        .planned = true, .scanned = true, .kv_bytes = 1};
     ck_assert_uint_eq(schedule_entries(&f, &c),
                       always | 1u << ENTRY_SCAN | 1u << ENTRY_SUMMARIZE);
     f = (struct schedule_facts){.tier = TIER_NONE};
@@ -584,7 +620,7 @@ int main(void)
         packed_sequences, block_mask,           schedule_ready,
         driver_fails,     workspace_is_checked, too_large,
         empties,          workspace_is_linear,  packed_ids_have_room,
-        entries_of_facts, facts_of_programs};
+        entries_of_facts, facts_of_programs,    packed_is_checked};
     return run_tests("schedule", NULL, 0, tests,
                      sizeof tests / sizeof tests[0]);
 }

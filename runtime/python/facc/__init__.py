@@ -60,6 +60,8 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         cpu_attention(program, q, k, v, out, lse, **call)
     else:
         more = {} if block_mask is None else {"block_mask": True}
+        if packed:
+            more["packed"] = True
         kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
                                 out_dtype=dtype if out is None else dtype_name(out, "out"),
                                 device=device, **more)

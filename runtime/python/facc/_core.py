@@ -251,19 +251,20 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False, block_mask=False):
+             check_bounds=False, block_mask=False, packed=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
                         head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
-                        block_mask=bool(block_mask))
+                        block_mask=bool(block_mask), packed=bool(packed))
 
 
 class Kernel:
     """A compiled kernel: from memory, disk or NVRTC. Needs no GPU if arch is
     given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
-    check_bounds, block_mask (True: launches bring one)."""
+    check_bounds, block_mask (True: launches bring one), packed (True: launches
+    bring cu_seqlens_q and cu_seqlens_kv; else they must not)."""
 
     def __init__(self, program, **variant):
         self.program, context = program, program.context

@@ -174,8 +174,12 @@ class Launches(unittest.TestCase):
                                                 context=self.context)
         kernel = program.kernel(dtype="f16", head_dim=64)
         cu = tensor(3, dtype=np.int32)
-        launch = kernel.prepare(*(tensor(8, 2, 64) for _ in "qkv"), params={"w": 3}, cu_seqlens_q=cu,
-                                cu_seqlens_kv=cu)
+        arrays = [tensor(8, 2, 64) for _ in "qkv"]
+        call = dict(params={"w": 3}, cu_seqlens_q=cu, cu_seqlens_kv=cu)
+        self.refused("set facc_variant.packed", *arrays, call=kernel.prepare, **call)
+        kernel = program.kernel(dtype="f16", head_dim=64, packed=True)
+        self.refused("is made for packed", *qkv(Dv=64), call=kernel.prepare, params={"w": 3})
+        launch = kernel.prepare(*arrays, **call)
 
         def launches():
             before = count("launches")
@@ -193,9 +197,9 @@ class Launches(unittest.TestCase):
 
     def test_info(self):
         program = facc.Program.from_expressions(mask="q >= kv", context=self.context)
-        for block_mask, tier in (False, "analytic"), (True, "given"):
-            info = program.kernel(dtype="f16", head_dim=64, block_mask=block_mask).info
-            self.assertEqual((info.tier, info.scheduled), (tier, block_mask))
+        for variant, tier in ({}, "analytic"), ({"packed": True}, "analytic"), ({"block_mask": True}, "given"):
+            info = program.kernel(dtype="f16", head_dim=64, **variant).info
+            self.assertEqual((info.tier, info.scheduled), (tier, bool(variant)))
 
     def test_gradient(self):
         q, k, _ = qkv()
