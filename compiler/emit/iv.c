@@ -5,7 +5,6 @@
 #include "compiler/emit/writer.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "compiler/ir/interval.h"
@@ -353,16 +352,10 @@ struct iv iv_of_sum(struct emitter *e, enum place p, ir_ref r, enum ir_op op,
 /* What the text's ends can be. */
 static struct interval static_range(const struct iv *x)
 {
-    struct interval y = {.type = x->type};
+    struct interval y = interval_any(x->type);
     if (x->type == IR_INT) {
         y.i.lo = x->x.lo;
         y.i.hi = x->x.hi;
-    } else if (x->type == IR_FLOAT) {
-        y.f.lo = -INFINITY;
-        y.f.hi = INFINITY;
-        y.f.nan = true;
-    } else {
-        y.b.may_false = y.b.may_true = true;
     }
     return y;
 }

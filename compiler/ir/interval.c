@@ -637,8 +637,7 @@ static struct interval iv_sel(const struct interval *x)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* The caller has its own rule; for its mistake, everything of the type. */
-static struct interval anything(enum ir_type t)
+struct interval interval_any(enum ir_type t)
 {
     if (t == IR_INT)
         return any_int();
@@ -655,7 +654,8 @@ static struct interval (*const rules[IR_OP_COUNT])(const struct interval *) = {
 
 struct interval interval_eval(enum ir_op op, const struct interval *x)
 {
-    return rules[op] ? rules[op](x) : anything(ir_op_info(op)->out);
+    /* "none": the caller's mistake, everything of the type is right, too */
+    return rules[op] ? rules[op](x) : interval_any(ir_op_info(op)->out);
 }
 
 __extension__ typedef __int128 wide_int;
@@ -680,4 +680,14 @@ struct interval interval_linear(int64_t c, uint32_t n, const int64_t *k,
     *wide = lo_out || hi_out || lo < INT64_MIN || hi > INT64_MAX;
     return ints(lo_out ? INT64_MIN : saturated(lo),
                 hi_out ? INT64_MAX : saturated(hi));
+}
+
+struct interval interval_of_sum(enum ir_op op, const struct interval *sum)
+{
+    const int64_t lo = sum->i.lo, hi = sum->i.hi;
+    if (op == IR_GE0)
+        return bools(lo < 0, hi >= 0);
+    if (op == IR_EQ0)
+        return bools(lo != 0 || hi != 0, lo <= 0 && hi >= 0);
+    return *sum;
 }

@@ -27,6 +27,8 @@ struct interval {
     };
 };
 
+/* All values of a type, NaN included. */
+struct interval interval_any(enum ir_type t);
 /* Operands x[0..n-1] by the op's arity. Ops with rule "none" must not be
  * asked (the caller has its own rule). */
 struct interval interval_eval(enum ir_op op, const struct interval *x);
@@ -34,5 +36,8 @@ struct interval interval_eval(enum ir_op op, const struct interval *x);
  * int64_t. */
 struct interval interval_linear(int64_t c, uint32_t n, const int64_t *k,
                                 const struct interval *x, bool *wide);
+/* What a linear op says of its sum: LIN the sum itself, GE0 and EQ0 whether
+ * it may be so and may not. */
+struct interval interval_of_sum(enum ir_op op, const struct interval *sum);
 
 #endif

@@ -177,16 +177,10 @@ struct verdict_plan *verdict_plan_new(struct ir_graph *g,
 
 static struct interval anything(enum ir_type type, const struct slot_info *i)
 {
-    struct interval r = {.type = type};
+    struct interval r = interval_any(type);
     if (type == IR_INT) {
         r.i.lo = i->least;
         r.i.hi = i->most;
-    } else if (type == IR_FLOAT) {
-        r.f.lo = -(double)INFINITY;
-        r.f.hi = (double)INFINITY;
-        r.f.nan = true;
-    } else {
-        r.b.may_false = r.b.may_true = true;
     }
     return r;
 }
@@ -301,16 +295,10 @@ static struct verdict_value linear(struct verdict_state *s,
         return (struct verdict_value){.iv.type = t->type, .none = true};
     struct interval sum = interval_linear(
         t->c, (uint32_t)t->n, s->plan->p->coef + t->first, s->x, &wide);
-    if (wide) { /* kernels and the evaluator wrap */
-        sum.i.lo = INT64_MIN;
-        sum.i.hi = INT64_MAX;
-    }
-    int64_t lo = sum.i.lo, hi = sum.i.hi;
-    if (t->op == IR_GE0)
-        return boolean(lo < 0, hi >= 0, bad);
-    if (t->op == IR_EQ0)
-        return boolean(lo != 0 || hi != 0, lo <= 0 && hi >= 0, bad);
-    return (struct verdict_value){.iv = sum, .bad = bad};
+    if (wide) /* kernels and the evaluator wrap */
+        sum = interval_any(IR_INT);
+    return (struct verdict_value){.iv = interval_of_sum(t->op, &sum),
+                                  .bad = bad};
 }
 
 /* An operand without bad reads that decides alone makes the result; as in

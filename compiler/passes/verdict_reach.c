@@ -22,15 +22,6 @@ static struct interval ints(int64_t lo, int64_t hi)
     return (struct interval){.type = IR_INT, .i = {lo, hi}};
 }
 
-static struct interval anything(enum ir_type t)
-{
-    if (t == IR_INT)
-        return ints(INT64_MIN, INT64_MAX);
-    if (t == IR_FLOAT)
-        return (struct interval){.type = t, .f = {-INFINITY, INFINITY, true}};
-    return (struct interval){.type = t, .b = {true, true}};
-}
-
 static struct interval variable(enum ir_var v, struct place at)
 {
     if (v == IR_VAR_Q)
@@ -62,7 +53,7 @@ static struct interval leaf(const struct ir_graph *g, ir_ref r, struct place at)
         return ints(n->lo > 0 ? n->lo : 0, n->lo > 0 ? n->lo : 0);
     if (n->type == IR_INT)
         return ints(n->lo, n->hi);
-    return anything((enum ir_type)n->type);
+    return interval_any((enum ir_type)n->type);
 }
 
 static struct interval linear(struct ir_graph *g, ir_ref r,
@@ -70,19 +61,9 @@ static struct interval linear(struct ir_graph *g, ir_ref r,
 {
     bool wide;
     const struct ir_node *n = ir_node(g, r);
-    const struct interval s =
+    const struct interval sum =
         interval_linear(n->i, n->n, g->coefs + n->first, x, &wide);
-    struct interval out = {.type = IR_BOOL};
-    if (n->op == IR_LIN)
-        return s;
-    if (n->op == IR_GE0) {
-        out.b.may_false = s.i.lo < 0;
-        out.b.may_true = s.i.hi >= 0;
-    } else {
-        out.b.may_false = s.i.lo != 0 || s.i.hi != 0;
-        out.b.may_true = s.i.lo <= 0 && s.i.hi >= 0;
-    }
-    return out;
+    return interval_of_sum((enum ir_op)n->op, &sum);
 }
 
 static struct interval value(struct ir_graph *g, ir_ref r,
@@ -95,14 +76,14 @@ static struct interval value(struct ir_graph *g, ir_ref r,
         return leaf(g, r, at);
     struct interval *x = scratch_alloc(g, n->n * sizeof *x);
     if (!x)
-        return anything((enum ir_type)n->type);
+        return interval_any((enum ir_type)n->type);
     for (uint32_t k = 0; k < n->n; k++)
         x[k] = of[ir_arg(g, r, k)];
     struct interval out;
     if (ir_op_is_linear(op))
         out = linear(g, r, x);
     else if (n->type == IR_BOOL && (verdict_is_logic(g, r) || op == IR_NOT))
-        out = anything(IR_BOOL);
+        out = interval_any(IR_BOOL);
     else
         out = interval_eval(op, x);
     scratch_release(g, mark);
