@@ -1,4 +1,4 @@
-/* In: a variant, the architecture, how costly the mods are. Out: the kernel
+/* In: a variant, the architecture, whether there is a mask. Out: the kernel
  * family and tile, with the shared memory of a CTA; or the reason why nothing
  * runs it. Called by kernel.c before a unit is emitted. The table's figures
  * were measured; its order is the order of preference. */
@@ -9,7 +9,8 @@
 /* What decides tiles between architectures: shared memory. */
 struct arch_class {
     int arch;
-    int per_block; /* bytes a CTA may opt in to */
+    int per_block; /* bytes a CTA may opt in to; its multiprocessor has
+                      PER_CTA_BYTES more */
 };
 
 static const struct arch_class arch_classes[] = {
@@ -22,10 +23,14 @@ static const struct arch_class arch_classes[] = {
  * the tables that do not fit). */
 enum { STATIC_BYTES = 8 * 1024, MAX_HEAD_DIM = 256 };
 
+/* What the system takes of each CTA. */
+enum { PER_CTA_BYTES = 1024 };
+
 struct tile_rule {
     int max_dim; /* the larger of the head dims */
     int tile_m, tile_n, warps, stages;
     bool q_in_registers;
+    bool masked; /* only for programs with a mask, where two CTAs fit */
 };
 
 /* The first rule whose max_dim and shared memory suffice.
@@ -46,28 +51,37 @@ struct tile_rule {
  * 256 x 80; at dim 128 four warps of 128 x 48 are within 3 %, on either side.
  * Where a mod keeps the function units busy (an exact tanh) more warps would
  * help: at dim 64, four CTAs of 64 x 64 gained 4 % with it, and lost 5 %
- * without. */
+ * without.
+ *
+ * A mask does, at dim 128: with few KV tiles per query tile, filling and
+ * draining the turns of two groups costs more than they gain, and tiles of 128
+ * rows have fewer cells that are masked. Milliseconds of 256 x 48 in turns and
+ * of 128 x 64 with four warps (16 heads): window of 1024 at 8k 0.491, 0.442;
+ * 16 documents 0.140, 0.112; shared prefix 0.426, 0.335; dilated 0.495, 0.449;
+ * causal at 8k 1.470, 1.453, at 1k 0.295, 0.270. Without a mask, at 8k: 2.846,
+ * 2.886. 128 x 48 with four warps is between the two, 128 x 32 slower. */
 static const struct tile_rule tile_rules[] = {
     /* 344 / 342 (309 / 294); 256 x 80, turns: 347 / 334; 128 x 32, three
      * CTAs: 316 / 305. Dim 32: 248 (222). */
-    {64, 128, 64, 4, 2, true},
+    {64, 128, 64, 4, 2, true, false},
     /* dim 96: 350 (340), 128 x 64 with four warps 322; dim 80: 318 (271) */
-    {96, 256, 64, 8, 2, false},
+    {96, 256, 64, 8, 2, false, false},
+    {128, 128, 64, 4, 2, false, true},
     /* 400 / 394 (360 / 321); 128 x 48 with four warps: 387 / 384, less with
      * mods; 256 x 64 spills: 369 / 363 */
-    {128, 256, 48, 8, 2, false},
+    {128, 256, 48, 8, 2, false, false},
     /* dim 192: 329 (326), 128 x 64: 308; dim 160: 313 (243) */
-    {192, 128, 80, 8, 2, false},
+    {192, 128, 80, 8, 2, false, false},
     /* 337 / 338 (330 / 292); 128 x 48: 320 / 321; 64 x 64 with four warps and
      * one buffer: 285 / 289 */
-    {256, 128, 64, 8, 2, false},
+    {256, 128, 64, 8, 2, false, false},
     /* Not measured, for less shared memory: the most columns that fit. */
-    {128, 128, 64, 8, 2, false},
-    {128, 128, 48, 8, 2, false},
-    {256, 128, 48, 8, 2, false},
-    {256, 128, 32, 8, 2, false},
-    {256, 128, 16, 8, 2, false},
-    {256, 64, 32, 4, 1, false},
+    {128, 128, 64, 8, 2, false, false},
+    {128, 128, 48, 8, 2, false, false},
+    {256, 128, 48, 8, 2, false, false},
+    {256, 128, 32, 8, 2, false, false},
+    {256, 128, 16, 8, 2, false, false},
+    {256, 64, 32, 4, 1, false, false},
 };
 
 static int padded(int dim)
@@ -92,6 +106,13 @@ static int shared_limit(int arch)
         if (arch_classes[i].arch == arch)
             return arch_classes[i].per_block;
     return 99 * 1024; /* the least of all since sm_80 */
+}
+
+/* Whether so many CTAs fit a multiprocessor. */
+static bool ctas_fit(const struct unit_config *c, int ctas, int arch)
+{
+    const int each = c->shared_bytes + STATIC_BYTES + PER_CTA_BYTES;
+    return ctas * each <= shared_limit(arch) + PER_CTA_BYTES;
 }
 
 static bool check_dim(const char *name, int dim, struct diag *d)
@@ -127,11 +148,11 @@ static bool check_variant(const facc_variant *v, int arch, enum dtype out_dtype,
            (v->head_dim_v == 0 || check_dim("head_dim_v", v->head_dim_v, d));
 }
 
-bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
+bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mask,
                    struct unit_config *out, struct diag *d)
 {
     (void)mod_cost; /* see tile_rules */
-    (void)has_mods;
+    const bool masked = has_mask || v->block_mask;
     const enum dtype dtype = (enum dtype)v->dtype;
     const enum dtype out_dtype =
         v->out_dtype == 0 ? dtype : (enum dtype)v->out_dtype;
@@ -151,7 +172,7 @@ bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
     const size_t n = sizeof tile_rules / sizeof tile_rules[0];
     for (size_t i = 0; i < n; i++) {
         const struct tile_rule *r = &tile_rules[i];
-        if (dim > r->max_dim)
+        if (dim > r->max_dim || (r->masked && !masked))
             continue;
         c.tile_m = r->tile_m;
         c.tile_n = r->tile_n;
@@ -159,7 +180,7 @@ bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
         c.stages = r->stages;
         c.q_in_registers = r->q_in_registers;
         c.shared_bytes = shared_bytes(&c);
-        if (c.shared_bytes + STATIC_BYTES > limit)
+        if (!ctas_fit(&c, r->masked ? 2 : 1, arch))
             continue;
         *out = c;
         return true;

@@ -12,9 +12,9 @@
 /* Checks the variant (dtype, out_dtype, head dims) against what the families
  * can do on `arch` (80 86 89 90 100 120, already resolved: never 0) and fills
  * *out, shared_bytes included. mod_cost is eval_plan_cost of the program,
- * has_mods whether there is any score or mask at all. False: *d has
+ * has_mask whether it masks cells (a block mask does, too). False: *d has
  * DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason and the way out. */
-bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mods,
+bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mask,
                    struct unit_config *out, struct diag *d);
 
 #endif

@@ -19,6 +19,7 @@ ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
             "document_planned": 1, "document_halved": 1, "dilated": 0, "keep_scanned": 1,
             "plain+blocks": 0, "causal+blocks": 0, "keep_scanned+blocks": 1}  # with block lists
+UNMASKED = {"plain", "softcap", "bias"}
 DTYPE = {"f32": 1, "f16": 2, "bf16": 3}
 # Bytes that may spill, with the reason.
 ALLOWED = {
@@ -34,7 +35,7 @@ ALLOWED = {
 SHIM = r"""
 #include <string.h>
 #include "runtime/select.h"
-int choose(int dtype, int out, int d, int dv, int arch, int *c)
+int choose(int dtype, int out, int d, int dv, int arch, int mask, int *c)
 {
     facc_variant v;
     struct unit_config u;
@@ -46,7 +47,7 @@ int choose(int dtype, int out, int d, int dv, int arch, int *c)
     v.out_dtype = (facc_dtype)out;
     v.head_dim = d;
     v.head_dim_v = dv;
-    if (!select_config(&v, arch, 0, false, &u, &diag))
+    if (!select_config(&v, arch, 0, mask, &u, &diag))
         return 0;
     c[0] = u.tile_m, c[1] = u.tile_n, c[2] = u.warps, c[3] = u.stages;
     c[4] = u.q_in_registers, c[5] = u.shared_bytes;
@@ -68,10 +69,12 @@ def load_select(folder):
 
 def configure(select, dtype, out, d, dv, arch, variant):
     c = (ctypes.c_int * 6)()
-    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, c):
+    mask = variant not in UNMASKED
+    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, mask, c):
         raise SystemExit(f"no tile for {d}/{dv} on sm_{arch}")
-    return dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2], stages=c[3], qreg=bool(c[4]), shared=c[5],
-                dtype=dtype, out=out, arch=arch, variant=variant, tensors=VARIANTS[variant])
+    return dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2],
+                stages=c[3], qreg=bool(c[4]), shared=c[5], dtype=dtype, out=out, arch=arch,
+                variant=variant, tensors=VARIANTS[variant])
 
 
 def check(c):

@@ -19,42 +19,51 @@ static facc_variant variant(int d, int dv)
     return v;
 }
 
-static struct unit_config chosen(int arch, int d, int dv)
+static struct unit_config chosen(int arch, int d, int dv, bool has_mask)
 {
     facc_variant v = variant(d, dv);
     struct unit_config c;
     struct diag diag;
     memset(&c, 0, sizeof c);
     diag_init(&diag);
-    ck_assert_msg(select_config(&v, arch, 0, false, &c, &diag), "%s",
+    ck_assert_msg(select_config(&v, arch, 0, has_mask, &c, &diag), "%s",
                   diag.message);
     return c;
 }
 
 struct expected {
     int arch, dim;
+    bool has_mask;
     int tile_m, tile_n, warps, stages, shared;
 };
 
 /* Shared bytes by hand: Q and stages x (K + V), rows of 2 dim + 16 bytes. */
 static const struct expected table[] = {
-    {90, 64, 128, 64, 4, 2, 128 * 144 + 2 * 2 * 64 * 144},
-    {90, 96, 256, 64, 8, 2, 256 * 208 + 2 * 2 * 64 * 208},
-    {90, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
-    {100, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
-    {80, 128, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
-    {89, 128, 128, 48, 8, 2, 128 * 272 + 2 * 2 * 48 * 272},
-    {90, 192, 128, 80, 8, 2, 128 * 400 + 2 * 2 * 80 * 400},
-    {80, 192, 128, 64, 8, 2, 128 * 400 + 2 * 2 * 64 * 400},
-    {90, 256, 128, 64, 8, 2, 128 * 528 + 2 * 2 * 64 * 528},
-    {80, 256, 128, 32, 8, 2, 128 * 528 + 2 * 2 * 32 * 528},
-    {120, 256, 64, 32, 4, 1, 64 * 528 + 2 * 32 * 528},
+    {90, 64, false, 128, 64, 4, 2, 128 * 144 + 2 * 2 * 64 * 144},
+    {90, 96, false, 256, 64, 8, 2, 256 * 208 + 2 * 2 * 64 * 208},
+    {90, 128, false, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {100, 128, false, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {80, 128, false, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {89, 128, false, 128, 48, 8, 2, 128 * 272 + 2 * 2 * 48 * 272},
+    {90, 192, false, 128, 80, 8, 2, 128 * 400 + 2 * 2 * 80 * 400},
+    {80, 192, false, 128, 64, 8, 2, 128 * 400 + 2 * 2 * 64 * 400},
+    {90, 256, false, 128, 64, 8, 2, 128 * 528 + 2 * 2 * 64 * 528},
+    {80, 256, false, 128, 32, 8, 2, 128 * 528 + 2 * 2 * 32 * 528},
+    {120, 256, false, 64, 32, 4, 1, 64 * 528 + 2 * 32 * 528},
+    /* two CTAs of the smaller tile fit, or do not */
+    {90, 128, true, 128, 64, 4, 2, 128 * 272 + 2 * 2 * 64 * 272},
+    {100, 128, true, 128, 64, 4, 2, 128 * 272 + 2 * 2 * 64 * 272},
+    {80, 128, true, 256, 48, 8, 2, 256 * 272 + 2 * 2 * 48 * 272},
+    {89, 128, true, 128, 48, 8, 2, 128 * 272 + 2 * 2 * 48 * 272},
+    {90, 104, true, 128, 64, 4, 2, 128 * 240 + 2 * 2 * 64 * 240},
+    {90, 96, true, 256, 64, 8, 2, 256 * 208 + 2 * 2 * 64 * 208},
+    {90, 192, true, 128, 80, 8, 2, 128 * 400 + 2 * 2 * 80 * 400},
 };
 
 START_TEST(common_head_dims)
 {
     const struct expected *e = &table[_i];
-    struct unit_config c = chosen(e->arch, e->dim, 0);
+    struct unit_config c = chosen(e->arch, e->dim, 0, e->has_mask);
     ck_assert_str_eq(c.family, "sm80");
     ck_assert_int_eq(c.head_dim_v, e->dim);
     ck_assert_int_eq(c.tile_m, e->tile_m);
@@ -82,9 +91,11 @@ START_TEST(every_head_dim_on_every_architecture)
 {
     for (int d = 8; d <= 256; d += 8)
         for (int dv = 8; dv <= 256; dv += 8) {
-            struct unit_config c = chosen(archs[_i], d, dv);
+            struct unit_config c = chosen(archs[_i], d, dv, false);
             ck_assert_int_eq(c.head_dim, d);
             ck_assert_int_eq(c.head_dim_v, dv);
+            check_fits(&c, limits[_i]);
+            c = chosen(archs[_i], d, dv, true);
             check_fits(&c, limits[_i]);
         }
 }
@@ -92,9 +103,23 @@ END_TEST
 
 START_TEST(architectures_not_in_the_table_get_the_least)
 {
-    struct unit_config c = chosen(121, 128, 0), d = chosen(86, 128, 0);
+    struct unit_config c = chosen(121, 128, 0, true),
+                       d = chosen(86, 128, 0, true);
     ck_assert_int_eq(c.tile_m, d.tile_m);
     ck_assert_int_eq(c.shared_bytes, d.shared_bytes);
+}
+END_TEST
+
+START_TEST(a_block_mask_is_a_mask)
+{
+    facc_variant v = variant(128, 0);
+    struct unit_config c;
+    struct diag diag;
+    diag_init(&diag);
+    v.block_mask = 1;
+    ck_assert(select_config(&v, 90, 0, false, &c, &diag));
+    ck_assert_int_eq(c.warps, 4);
+    ck_assert_int_eq(c.tile_n, 64);
 }
 END_TEST
 
@@ -190,6 +215,7 @@ int main(void)
                         (int)(sizeof table / sizeof table[0]));
     tcase_add_loop_test(t, every_head_dim_on_every_architecture, 0, N_ARCHS);
     tcase_add_test(t, architectures_not_in_the_table_get_the_least);
+    tcase_add_test(t, a_block_mask_is_a_mask);
     tcase_add_test(t, output_may_decide_the_shared_memory);
     tcase_add_test(t, dtypes_and_flags_are_passed_on);
     tcase_add_loop_test(t, refusals_say_why, 0,
