@@ -56,10 +56,10 @@ static int disjunctive(struct verdict_builder *b, ir_ref r)
     const int n_summaries = p->n_summaries;
     ir_ref *part;
     int n, root = -1;
-    b->full = false;
+    b->no_room = false;
     if (verdict_dnf(b->g, r, &part, &n) && n > 0)
         root = verdict_slot_or(b, part, n);
-    if (b->full) {
+    if (b->no_room) {
         p->n_slots = n_slots;
         b->n_args = n_args;
         p->n_summaries = n_summaries;

@@ -29,6 +29,7 @@ enum mask_tier {
 const char *mask_tier_name(enum mask_tier t); /* "none" "analytic" … */
 
 enum verdict_side { SIDE_Q, SIDE_KV };
+enum { SIDES = 2 };
 
 /* Over the positions of one side where the guard holds: least and greatest
  * value; of a bool, whether it is anywhere false and anywhere true. Where no
@@ -57,23 +58,23 @@ struct verdict_slot {
     enum slot_kind kind;
     enum ir_op op;
     enum ir_type type;
-    ir_ref node;    /* whose Lua line it is; value of SLOT_TILE; the LOAD;
-                       IR_NONE: the OR of a disjunctive form */
-    int summary;    /* index, or -1 */
-    int64_t c;      /* SLOT_LINEAR */
-    int n, first;   /* operands: verdict_program.arg, coef */
-    int n_implied;  /* AND, OR: the last ones, which the others imply. They say
-                       nothing of bad reads: only the mask's own operands
-                       decide whether such a read matters */
+    ir_ref node;   /* whose Lua line it is; value of SLOT_TILE; the LOAD;
+                      IR_NONE: the OR of a disjunctive form */
+    int summary;   /* index, or -1 */
+    int64_t c;     /* SLOT_LINEAR */
+    int n, first;  /* operands: verdict_program.arg, coef */
+    int n_implied; /* AND, OR: the last ones, which the others imply. They say
+                      nothing of bad reads: only the mask's own operands
+                      decide whether such a read matters */
 };
 
 struct verdict_program { /* everything in the graph's arena */
     enum mask_tier tier;
-    ir_ref cause;   /* what put it there: the part of the mask that reads
-                       tensors, both indices, or the score; else IR_NONE */
-    bool plain;     /* nothing but plain bounds (bounds.c): no schedule needed */
-    bool halve;     /* PARTIAL rectangles are worth cutting into granules */
-    uint8_t deps;   /* IR_DEP_B, IR_DEP_H of the mask, lengths included */
+    ir_ref cause; /* what put it there: the part of the mask that reads
+                     tensors, both indices, or the score; else IR_NONE */
+    bool plain;   /* nothing but plain bounds (bounds.c): no schedule needed */
+    bool halve;   /* PARTIAL rectangles are worth cutting into granules */
+    uint8_t deps; /* IR_DEP_B, IR_DEP_H of the mask, lengths included */
     struct verdict_slot *slot;
     int n_slots;
     int *arg; /* slots before the one that uses them */
@@ -102,7 +103,7 @@ int verdict_summary_bytes(const struct ir_graph *g,
                           const struct verdict_program *p,
                           enum verdict_side side);
 
-/* --- verdict_eval.c: the interpreter ------------------------------------- */
+/* --- verdict_plan.c, verdict_eval.c: the interpreter --------------------- */
 
 enum { VERDICT_GRANULE = 8 }; /* rows and columns of what halving ends in */
 

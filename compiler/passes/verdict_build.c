@@ -85,7 +85,7 @@ static int add_summary(struct verdict_builder *b, enum verdict_side side,
         if (p->summary[k].node == r && p->summary[k].guard == guard)
             return k;
     if (p->n_summaries == MAX_SUMMARIES) {
-        b->full = true;
+        b->no_room = true;
         return -1;
     }
     void *x = p->summary;
@@ -375,7 +375,7 @@ int verdict_slot(struct verdict_builder *b, ir_ref r,
     if (verdict_is_tile(g, r))
         return leaf(b, SLOT_TILE, r, guards);
     if (b->p->n_slots >= MAX_SLOTS || b->depth >= MAX_DEPTH) {
-        b->full = true;
+        b->no_room = true;
         return leaf(b, SLOT_ANY, r, guards);
     }
     if (reads_score(g, r) && !verdict_is_logic(g, r))

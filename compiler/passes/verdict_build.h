@@ -4,8 +4,6 @@
 
 #include "compiler/passes/verdict.h"
 
-enum { SIDES = 2 };
-
 /* Where a slot's claim has to hold: at cells whose row passes side[SIDE_Q] and
  * whose column passes side[SIDE_KV]; IR_NONE: all do. */
 struct verdict_guards {
@@ -19,8 +17,8 @@ struct verdict_builder {
     const bool *scanned;           /* by node: a load out of reach */
     uint32_t n_scanned;            /* entries */
     int cap_slots, n_args, cap_args, cap_summaries;
-    int depth; /* of nested operands */
-    bool full; /* a capacity was reached: some slot is SLOT_ANY */
+    int depth;    /* of nested operands */
+    bool no_room; /* a capacity was reached: some slot is SLOT_ANY */
 };
 
 static inline bool verdict_is_tile(const struct ir_graph *g, ir_ref r)
@@ -36,6 +34,12 @@ static inline bool verdict_is_one_sided(const struct ir_graph *g, ir_ref r,
     unsigned of = deps & (IR_DEP_Q | IR_DEP_KV | IR_DEP_SCORE);
     *side = of == IR_DEP_Q ? SIDE_Q : SIDE_KV;
     return of == IR_DEP_Q || of == IR_DEP_KV;
+}
+
+static inline bool verdict_is_two_sided(const struct ir_graph *g, ir_ref r)
+{
+    const unsigned both = IR_DEP_Q | IR_DEP_KV;
+    return (ir_node(g, r)->deps & both) == both;
 }
 
 static inline bool verdict_is_logic(const struct ir_graph *g, ir_ref r)
@@ -58,7 +62,7 @@ bool verdict_is_affine(const struct ir_graph *g, ir_ref r);
 struct verdict_operands {
     ir_ref *node;
     struct verdict_guards *guards; /* of each */
-    int n, n_implied; /* the last ones follow from the others */
+    int n, n_implied;              /* the last ones follow from the others */
 };
 /* In scratch memory. False: the graph failed. */
 bool verdict_operands(struct ir_graph *g, ir_ref r, struct verdict_guards outer,

@@ -5,173 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/passes/verdict_plan.h"
 #include "compiler/passes/verdict_tables.h"
-
-/* What the graph says of a slot's node. */
-struct slot_info {
-    uint32_t value; /* SLOT_TILE: of the q side's plan; summaries: column */
-    enum verdict_side side;
-    int tensor; /* SLOT_LOAD */
-    enum dtype dtype;
-    int64_t least, most; /* range of an int */
-};
-
-/* Slots that one root needs and no root before it. */
-struct slot_list {
-    int *slot;
-    int n;
-};
-
-enum { ROOTS = 3 }; /* the mask, EMPTY's form, FULL's form */
-
-struct verdict_plan {
-    const struct verdict_program *p;
-    struct verdict_side_plan side[2];
-    struct slot_info *info; /* by slot */
-    struct slot_list list[ROOTS];
-    int most_operands;
-};
 
 struct verdict_state {
     const struct verdict_plan *plan;
     const struct eval_env *env;
-    struct verdict_tables *side[2];
+    struct verdict_tables *side[SIDES];
     struct verdict_value *v; /* by slot */
     struct interval *x;      /* operands of one slot */
     bool made;               /* the tables hold for: */
-    int64_t b, h, n[2];
-    int64_t first[2], last[2]; /* the rectangle */
+    int64_t b, h, n[SIDES];
+    int64_t first[SIDES], last[SIDES]; /* the rectangle */
 };
-
-/* --- plan --------------------------------------------------------------- */
-
-/* Nodes that a side's plan gives, while they are collected. */
-struct collected {
-    ir_ref *node;
-    uint32_t n;
-};
-
-static uint32_t collect(struct collected *c, ir_ref r)
-{
-    for (uint32_t k = 0; k < c->n; k++)
-        if (c->node[k] == r)
-            return k;
-    c->node[c->n] = r;
-    return c->n++;
-}
-
-/* Summaries of one side; column[s] becomes the place of summary s. */
-static bool plan_side(struct ir_graph *g, struct verdict_plan *plan,
-                      enum verdict_side which, uint32_t *column)
-{
-    const struct verdict_program *p = plan->p;
-    struct verdict_side_plan *side = &plan->side[which];
-    size_t most = 2 * (size_t)p->n_summaries + (size_t)p->n_slots + 1;
-    struct collected c = {.node = arena_alloc(g->arena, most * sizeof(ir_ref))};
-    side->column = arena_alloc(g->arena, ((size_t)p->n_summaries + 1) *
-                                             sizeof *side->column);
-    if (c.node == NULL || side->column == NULL)
-        return false;
-    for (int k = 0; k < p->n_summaries; k++) {
-        const struct verdict_summary *s = &p->summary[k];
-        const struct ir_node *x = ir_node(g, s->node);
-        if (s->side != which)
-            continue;
-        column[k] = (uint32_t)side->n;
-        side->column[side->n++] = (struct verdict_column){
-            .summary = k,
-            .node = collect(&c, s->node),
-            .guard = s->guard ? collect(&c, s->guard) : UINT32_MAX,
-            .type = (enum ir_type)x->type,
-            .least = x->lo,
-            .most = x->hi};
-    }
-    for (int k = 0; k < p->n_slots && which == SIDE_Q; k++)
-        if (p->slot[k].kind == SLOT_TILE)
-            plan->info[k].value = collect(&c, p->slot[k].node);
-    side->eval = eval_plan_new_side(g->arena, g, c.n, c.node);
-    return side->eval != NULL;
-}
-
-static void fill_info(const struct ir_graph *g, struct verdict_plan *plan,
-                      const uint32_t *column)
-{
-    const struct verdict_program *p = plan->p;
-    for (int k = 0; k < p->n_slots; k++) {
-        const struct verdict_slot *s = &p->slot[k];
-        struct slot_info *i = &plan->info[k];
-        const struct ir_node *x = ir_node(g, s->node);
-        bool ranged = s->node && x->type == IR_INT && s->type == IR_INT;
-        i->least = ranged ? x->lo : INT64_MIN;
-        i->most = ranged ? x->hi : INT64_MAX;
-        if (s->summary >= 0) {
-            i->side = p->summary[s->summary].side;
-            i->value = column[s->summary];
-        }
-        if (s->kind == SLOT_LOAD) {
-            i->tensor = (int)x->i;
-            i->dtype = g->tensors[x->i].dtype;
-        }
-        if (s->n > plan->most_operands)
-            plan->most_operands = s->n;
-    }
-}
-
-/* Slots that `root` needs and that are not yet `taken`. */
-static bool list_slots(struct ir_graph *g, const struct verdict_program *p,
-                       int root, bool *taken, struct slot_list *out)
-{
-    size_t n = (size_t)p->n_slots + 1;
-    bool *need = arena_alloc(g->arena, n);
-    out->slot = arena_alloc(g->arena, n * sizeof *out->slot);
-    if (need == NULL || out->slot == NULL)
-        return false;
-    if (root >= 0)
-        need[root] = true;
-    for (int k = p->n_slots; k-- > 0;)
-        for (int j = 0; need[k] && j < p->slot[k].n; j++)
-            need[p->arg[p->slot[k].first + j]] = true;
-    for (int k = 0; k < p->n_slots; k++) {
-        enum slot_kind kind = p->slot[k].kind;
-        if (need[k] && !taken[k] && kind != SLOT_TILE && kind != SLOT_ANY)
-            out->slot[out->n++] = k;
-        taken[k] |= need[k];
-    }
-    return true;
-}
-
-static bool make_plan(struct ir_graph *g, struct verdict_plan *plan)
-{
-    const struct verdict_program *p = plan->p;
-    const int root[ROOTS] = {p->root, p->empty_root, p->full_root};
-    size_t slots = (size_t)p->n_slots + 1;
-    uint32_t *column =
-        arena_alloc(g->arena, ((size_t)p->n_summaries + 1) * sizeof *column);
-    bool *taken = arena_alloc(g->arena, slots);
-    plan->info = arena_alloc(g->arena, slots * sizeof *plan->info);
-    if (column == NULL || taken == NULL || plan->info == NULL ||
-        !plan_side(g, plan, SIDE_Q, column) ||
-        !plan_side(g, plan, SIDE_KV, column))
-        return false;
-    for (int k = 0; k < ROOTS; k++)
-        if (!list_slots(g, p, root[k], taken, &plan->list[k]))
-            return false;
-    fill_info(g, plan, column);
-    return true;
-}
-
-struct verdict_plan *verdict_plan_new(struct ir_graph *g,
-                                      const struct verdict_program *p)
-{
-    struct verdict_plan *plan = arena_alloc(g->arena, sizeof *plan);
-    if (plan != NULL) {
-        plan->p = p;
-        if (make_plan(g, plan))
-            return plan;
-    }
-    diag_nomem(g->diag, "verdict");
-    return NULL;
-}
 
 /* --- state -------------------------------------------------------------- */
 
@@ -189,7 +35,7 @@ struct verdict_state *verdict_state_new(const struct verdict_plan *plan,
                                         enum eval_precision prec,
                                         const struct eval_env *env)
 {
-    const int64_t cap[2] = {env->Sq, env->Skv};
+    const int64_t cap[SIDES] = {env->Sq, env->Skv};
     struct verdict_state *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
@@ -197,7 +43,7 @@ struct verdict_state *verdict_state_new(const struct verdict_plan *plan,
     s->env = env;
     s->v = calloc((size_t)plan->p->n_slots + 1, sizeof *s->v);
     s->x = calloc((size_t)plan->most_operands + 3, sizeof *s->x);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < SIDES; k++)
         s->side[k] = verdict_tables_new(&plan->side[k], prec, env, cap[k]);
     if (s->v == NULL || s->x == NULL || s->side[0] == NULL ||
         s->side[1] == NULL) {
@@ -225,13 +71,13 @@ void verdict_state_head(struct verdict_state *s, int64_t b, int64_t h)
 {
     const struct verdict_program *p = s->plan->p;
     const struct eval_env *e = s->env;
-    const int64_t n[2] = {e->len_q != NULL ? e->len_q[b] : e->Sq,
-                          e->len_kv != NULL ? e->len_kv[b] : e->Skv};
+    const int64_t n[SIDES] = {e->len_q != NULL ? e->len_q[b] : e->Sq,
+                              e->len_kv != NULL ? e->len_kv[b] : e->Skv};
     bool same_b = !(p->deps & IR_DEP_B) || s->b == b;
     bool same_h = !(p->deps & IR_DEP_H) || s->h == h;
     if (s->made && same_b && same_h && n[0] == s->n[0] && n[1] == s->n[1])
         return;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < SIDES; k++) {
         s->n[k] = n[k];
         verdict_tables_fill(s->side[k], b, h, n[k]);
     }

@@ -59,12 +59,6 @@ static bool is_short_period(const struct ir_graph *g, ir_ref r)
            (n < 0 ? -n : n) * step <= SHORT_PERIOD;
 }
 
-static bool is_both(const struct ir_graph *g, ir_ref r)
-{
-    const unsigned both = IR_DEP_Q | IR_DEP_KV;
-    return (ir_node(g, r)->deps & both) == both;
-}
-
 static bool is_bits(enum ir_op op)
 {
     return op == IR_IAND || op == IR_IOR || op == IR_IXOR || op == IR_ISHL ||
@@ -79,7 +73,7 @@ static uint8_t manner(const struct ir_graph *g, ir_ref r, const uint8_t *of)
     if (verdict_is_tile(g, r))
         return 0;
     if (ir_op_is_load(op))
-        return is_both(g, r) ? JUMPS | WRAPS : JUMPS;
+        return verdict_is_two_sided(g, r) ? JUMPS | WRAPS : JUMPS;
     for (uint32_t k = 0; k < ir_node(g, r)->n; k++)
         m |= of[ir_arg(g, r, k)];
     if (op == IR_IMOD && is_short_period(g, r))
@@ -108,8 +102,9 @@ static bool any_encloses(const struct ir_graph *g, ir_ref r, const uint8_t *of)
     for (uint32_t i = 0; i < ir_node(g, r)->n; i++)
         for (uint32_t j = 0; j < i; j++) {
             const ir_ref a = ir_arg(g, r, i), b = ir_arg(g, r, j);
-            if (ir_is(g, a, IR_GE0) && ir_is(g, b, IR_GE0) && is_both(g, a) &&
-                is_both(g, b) && encloses(g, a, b, of))
+            if (ir_is(g, a, IR_GE0) && ir_is(g, b, IR_GE0) &&
+                verdict_is_two_sided(g, a) && verdict_is_two_sided(g, b) &&
+                encloses(g, a, b, of))
                 return true;
         }
     return false;
@@ -131,7 +126,7 @@ bool verdict_halves(struct ir_graph *g, const ir_ref *order, uint32_t n)
     for (uint32_t k = 0; of && k < n; k++) {
         const ir_ref r = order[k];
         of[r] = manner(g, r, of);
-        if (ir_is(g, r, IR_EQ0) && is_both(g, r))
+        if (ir_is(g, r, IR_EQ0) && verdict_is_two_sided(g, r))
             found |= wraps(g, r, of);
         else if (verdict_is_logic(g, r))
             found |= any_encloses(g, r, of);

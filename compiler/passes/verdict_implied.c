@@ -1,6 +1,7 @@
 /* In: an AND or OR. Out: operands that its own imply and that intervals do
- * not see: sums of inequalities in which a term goes, in which a quotient and
- * its remainder become their dividend, and the order of unequal quotients.
+ * not see: sums of two inequalities in which a term goes (one step of
+ * Fourier-Motzkin elimination), in which a quotient and its remainder become
+ * their dividend (u = n (u // n) + u % n), and the order of unequal quotients.
  * In an OR they are implied by the negations, and negated. Adding them does
  * not change the truth. Called by verdict_logic.c. */
 #include "compiler/ir/scratch.h"

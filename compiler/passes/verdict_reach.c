@@ -118,12 +118,6 @@ static bool reaches_far(const struct ir_graph *g, ir_ref r,
     return false;
 }
 
-static bool is_mixed(const struct ir_graph *g, ir_ref r)
-{
-    const unsigned both = IR_DEP_Q | IR_DEP_KV;
-    return (ir_node(g, r)->deps & both) == both;
-}
-
 bool *verdict_reach(struct ir_graph *g, const ir_ref *order, uint32_t n)
 {
     bool *far = arena_alloc(g->arena, g->n_nodes * sizeof *far);
@@ -136,7 +130,8 @@ bool *verdict_reach(struct ir_graph *g, const ir_ref *order, uint32_t n)
         for (uint32_t k = 0; k < n; k++) {
             const ir_ref r = order[k];
             of[r] = value(g, r, of, places[p]);
-            if (ir_op_is_load((enum ir_op)ir_node(g, r)->op) && is_mixed(g, r))
+            if (ir_op_is_load((enum ir_op)ir_node(g, r)->op) &&
+                verdict_is_two_sided(g, r))
                 far[r] |= reaches_far(g, r, of);
         }
     return g->failed ? NULL : far;

@@ -1,7 +1,9 @@
 /* Tables of summaries. In: the nodes and guards of one side, a (b, h). Out:
- * minimum and maximum over any range of positions: a sparse table over blocks
- * of positions and the positions themselves at the ends; counts for booleans,
- * NaN and bad reads. Called by verdict_eval.c for every (b, h). */
+ * minimum and maximum over any range of positions: a sparse table (Bender and
+ * Farach-Colton, The LCA Problem Revisited, 2000: two overlapping powers of
+ * two) over blocks of positions, the positions themselves at the ends; counts
+ * for booleans, NaN and bad reads. Called by verdict_eval.c for every (b, h).
+ */
 #include "compiler/passes/verdict_tables.h"
 
 #include <math.h>

@@ -3,28 +3,13 @@
 #ifndef FACC_VERDICT_TABLES_H
 #define FACC_VERDICT_TABLES_H
 
-#include "compiler/passes/verdict.h"
+#include "compiler/passes/verdict_plan.h"
 
 /* What is known of a value over a rectangle. */
 struct verdict_value {
     struct interval iv;
     bool none; /* of no position: the guard excludes all; iv says nothing */
     bool bad;  /* may hang on a read outside a captured tensor */
-};
-
-/* One summary, as its side's plan makes it. */
-struct verdict_column {
-    int summary;          /* index in the program */
-    uint32_t node, guard; /* values of the plan; guard: UINT32_MAX none */
-    enum ir_type type;
-    int64_t least, most; /* ints: what a bad read may give */
-};
-
-/* How one side's values are made: immutable, in the graph's arena. */
-struct verdict_side_plan {
-    struct eval_plan *eval;
-    int n;
-    struct verdict_column *column; /* [n] */
 };
 
 /* Tables of one side for up to `cap` positions. NULL: memory. */
