@@ -10,6 +10,7 @@
 #include "runtime/context.h"
 #include "runtime/cpu/cpu_call.h"
 #include "runtime/error.h"
+#include "templates/common/kernel_args.h"
 
 static const char stage_name[] = "mask";
 
@@ -100,35 +101,22 @@ static bool scan(struct map *m, const struct rect *r, enum verdict *out)
     return true;
 }
 
-/* The classes of the blocks that r touches: bit c for class c. */
-static unsigned classes_in(const struct map *m, const struct rect *r)
-{
-    const facc_block_mask *k = &m->size.block_mask;
-    unsigned found = 0;
-    if (!m->classes)
-        return 1u << VERDICT_PARTIAL;
-    for (int64_t i = r->q0 / k->block_q; i * k->block_q < r->q1; i++)
-        for (int64_t j = r->kv0 / k->block_kv; j * k->block_kv < r->kv1; j++)
-            found |= 1u << m->classes[i * k->cols + j];
-    return found;
-}
-
 /* As scan_tile of templates/common/scan.cuh has it. */
 static bool rect_verdict(struct map *m, const struct rect *r, enum verdict *out)
 {
-    const unsigned found = classes_in(m, r);
+    const int64_t q_last = r->q1 - 1, kv_last = r->kv1 - 1;
+    unsigned found = 1u << VERDICT_PARTIAL; /* all ask the mask */
     enum verdict by_mask = VERDICT_FULL;
-    unsigned all = (found >> VERDICT_EMPTY & 1) * VERDICT_EMPTY |
-                   (found >> VERDICT_FULL & 1) * VERDICT_FULL;
+    if (m->classes)
+        found = cpu_classes_in(m->classes, &m->size.block_mask, r->q0, q_last,
+                               r->kv0, kv_last);
     if (found >> VERDICT_PARTIAL & 1) {
         if (m->verdicts)
-            by_mask =
-                verdict_eval(m->verdicts, r->q0, r->q1 - 1, r->kv0, r->kv1 - 1);
+            by_mask = verdict_eval(m->verdicts, r->q0, q_last, r->kv0, kv_last);
         if (by_mask == VERDICT_PARTIAL && m->tier == TIER_SCANNED)
             return scan(m, r, out);
-        all |= (unsigned)by_mask;
     }
-    *out = (enum verdict)all;
+    *out = cpu_classes_join(found, by_mask);
     return true;
 }
 
@@ -159,6 +147,7 @@ _Static_assert(FACC_TILE_EMPTY == (int)VERDICT_EMPTY &&
                    FACC_TILE_FULL == (int)VERDICT_FULL &&
                    FACC_TILE_PARTIAL == (int)VERDICT_PARTIAL,
                "the same verdicts");
+_Static_assert((int)VERDICT_GRANULE == (int)FACC_GRANULE, "halving ends alike");
 
 /* --- the whole ---------------------------------------------------------- */
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/passes/verdict.h"
-
 /* Where and about what a message is. */
 struct reader {
     const facc_args *a;
@@ -184,6 +182,30 @@ const uint8_t *cpu_env_classes(const struct cpu_env *e,
     int64_t list = (int64_t)(m->per_b ? b : 0) * (m->per_h ? z->H : 1) +
                    (m->per_h ? h : 0);
     return e->classes + list * m->rows * m->cols;
+}
+
+unsigned cpu_classes_in(const uint8_t *classes, const facc_block_mask *m,
+                        int64_t q_first, int64_t q_last, int64_t kv_first,
+                        int64_t kv_last)
+{
+    unsigned seen = 0;
+    for (int64_t r = q_first / m->block_q; r <= q_last / m->block_q; r++)
+        for (int64_t c = kv_first / m->block_kv; c <= kv_last / m->block_kv;
+             c++)
+            seen |= 1u << classes[r * m->cols + c];
+    return seen;
+}
+
+enum verdict cpu_classes_join(unsigned classes, enum verdict by_mask)
+{
+    unsigned all = 0;
+    if (classes >> VERDICT_EMPTY & 1)
+        all |= VERDICT_EMPTY;
+    if (classes >> VERDICT_FULL & 1)
+        all |= VERDICT_FULL;
+    if (classes >> VERDICT_PARTIAL & 1)
+        all |= (unsigned)by_mask;
+    return (enum verdict)all;
 }
 
 /* ------------------------------------------------------------------------ */

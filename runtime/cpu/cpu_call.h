@@ -5,6 +5,7 @@
 #define FACC_CPU_CALL_H
 
 #include "compiler/ir/eval.h"
+#include "compiler/passes/verdict.h"
 #include "runtime/args.h"
 
 struct cpu_env {
@@ -26,5 +27,15 @@ void cpu_env_close(struct cpu_env *e);
 /* [rows][cols] of one (b, h), or NULL. */
 const uint8_t *cpu_env_classes(const struct cpu_env *e,
                                const struct args_sizes *z, int b, int h);
+
+/* Of one (b, h)'s classes, those of the blocks that rows q_first .. q_last and
+ * columns kv_first .. kv_last touch: bit 1 << class. */
+unsigned cpu_classes_in(const uint8_t *classes, const facc_block_mask *m,
+                        int64_t q_first, int64_t q_last, int64_t kv_first,
+                        int64_t kv_last);
+/* The verdict of a rectangle that touches blocks of these classes; by_mask:
+ * the program's, which stands for its partial blocks and counts only with
+ * them. As scan_tile of templates/common/scan.cuh has it. */
+enum verdict cpu_classes_join(unsigned classes, enum verdict by_mask);
 
 #endif

@@ -60,18 +60,6 @@ static enum verdict of_program(struct cpu_mask *m, int q0, int rows, int kv0,
     return verdict_eval(m->verdicts, q0, q0 + rows - 1, kv0, kv0 + n - 1);
 }
 
-/* Classes of the blocks that a tile touches: bit 1 << class. */
-static unsigned classes_in(const struct cpu_mask *m, int q0, int rows, int kv0,
-                           int n)
-{
-    const facc_block_mask *k = &m->call->size.block_mask;
-    unsigned seen = 0;
-    for (int r = q0 / k->block_q; r <= (q0 + rows - 1) / k->block_q; r++)
-        for (int c = kv0 / k->block_kv; c <= (kv0 + n - 1) / k->block_kv; c++)
-            seen |= 1u << m->classes[(int64_t)r * k->cols + c];
-    return seen;
-}
-
 static void fill_given(struct cpu_mask *m, int q0, int rows, int kv0, int n)
 {
     const facc_block_mask *k = &m->call->size.block_mask;
@@ -91,22 +79,19 @@ static void fill_given(struct cpu_mask *m, int q0, int rows, int kv0, int n)
 enum verdict cpu_mask_tile(struct cpu_mask *m, int q0, int rows, int kv0, int n,
                            const uint8_t **given)
 {
-    const unsigned masked = 1u << VERDICT_EMPTY, kept = 1u << VERDICT_FULL,
-                   asked = 1u << VERDICT_PARTIAL;
+    const unsigned asked = 1u << VERDICT_PARTIAL;
     *given = NULL;
     if (m->classes == NULL)
         return of_program(m, q0, rows, kv0, n);
-    unsigned seen = classes_in(m, q0, rows, kv0, n);
-    enum verdict v = VERDICT_PARTIAL;
+    unsigned seen = cpu_classes_in(m->classes, &m->call->size.block_mask, q0,
+                                   q0 + rows - 1, kv0, kv0 + n - 1);
+    enum verdict by_mask = VERDICT_PARTIAL;
     if (seen & asked)
-        v = of_program(m, q0, rows, kv0, n);
-    if (seen == masked || (!(seen & kept) && v == VERDICT_EMPTY))
-        return VERDICT_EMPTY;
-    if (seen == asked)
-        return v;
-    fill_given(m, q0, rows, kv0, n);
-    *given = m->given;
-    return seen == kept || (!(seen & masked) && v == VERDICT_FULL)
-               ? VERDICT_FULL
-               : VERDICT_PARTIAL;
+        by_mask = of_program(m, q0, rows, kv0, n);
+    enum verdict v = cpu_classes_join(seen, by_mask);
+    if (v != VERDICT_EMPTY && seen != asked) {
+        fill_given(m, q0, rows, kv0, n);
+        *given = m->given;
+    }
+    return v;
 }
