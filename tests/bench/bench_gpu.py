@@ -84,11 +84,8 @@ def teraflops(D, S, causal, ms):
 
 def call_variant(call):
     """What of a variant the arguments of a call decide."""
-    from facc import _abi
-    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
-    if call.get("cu_seqlens_q") is not None and "packed" in dict(_abi.variant._fields_):
-        variant["packed"] = True
-    return variant
+    return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
+            if call.get(argument) is not None}
 
 
 def prepared(program, q, k, v, **call):

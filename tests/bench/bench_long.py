@@ -150,7 +150,7 @@ def flex_rows(children, seconds):
     rows, ended = [], {}
     for case, child in children.items():
         try:
-            child.wait_for("BEGIN", time.time() + 30)
+            child.wait_for("BEGIN", time.time() + 45)
             child.go()
         except Exception as e:
             ended[case] = str(e)

@@ -197,12 +197,17 @@ def run_into(program, q, k, v, o, lse, **call):
     torch.cuda.synchronize()
 
 
+def call_variant(call):
+    """What of a variant the arguments of a call decide."""
+    return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
+            if call.get(argument) is not None}
+
+
 def prepared(program, q, k, v, o=None, lse=None, **call):
     """A facc.Launch for these tensors."""
     name = str(q.dtype).rpartition(".")[2]
-    variant = {"block_mask": True} if call.get("block_mask") is not None else {}
     kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], device=0,
-                            head_dim=q.shape[3], head_dim_v=v.shape[3], **variant)
+                            head_dim=q.shape[3], head_dim_v=v.shape[3], **call_variant(call))
     return kernel.prepare(q, k, v, o, lse, **call)
 
 

@@ -90,8 +90,8 @@ def program_of(name):
 def kernels(groups):
     if groups and "packed" not in groups:
         return []
-    return [(program_of(n), dict(dtype=t, head_dim=d, head_dim_v=d, device=0))
-            for n in MODS for t, d in (("bf16", 128), ("f16", 64))]
+    return [(program_of(n), dict(dtype=t, head_dim=d, head_dim_v=d, device=0, **packed))
+            for n in MODS for t, d in (("bf16", 128), ("f16", 64)) for packed in ({"packed": True}, {})]
 
 
 # ---- one packed call -----------------------------------------------------------------

@@ -23,7 +23,7 @@ def skip(reason, required):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors "
-                   "masks changes packed blocks")
+                   "masks changes packed blocks cli")
     p.add_argument("--only", default="", help="cases whose name has this text")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
     p.add_argument("--required", action="store_true", help="fail where there is nothing to test on")
@@ -44,6 +44,7 @@ def main():
     import masks
     import packed
     import block_masks
+    import cli  # noqa: F401  (registers its tests)
     suites = [numeric, masks, packed, block_masks]
     if DEVICE == "cuda":
         import behaviour  # noqa: F401  (registers its tests)

@@ -1,23 +1,29 @@
 #!/usr/bin/env python3
 """compute-sanitizer over a small set of launches: memcheck, synccheck and
 initcheck must be clean, racecheck may report only what racecheck_accepted.txt
-lists.
+lists. The kernels are compiled first, side by side; the tools run at the same
+time.
 
 Needs a GPU, compute-sanitizer, NumPy and libfacc.so; without them it says SKIPPED and ends with 77. No
 PyTorch: its allocator hands out parts of large blocks, and a write outside a
 tensor would look allowed. Here every tensor is an allocation of its own.
 
     python3 tests/gpu/sanitize.py [--tools memcheck,racecheck] [--part scheduled]
+    python3 tests/gpu/sanitize.py --quick       (one launch of each way through the kernels; no initcheck)
     python3 tests/gpu/sanitize.py --child       (the launches alone)
 """
 import argparse
 import ctypes as c
+import functools
 import glob
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import SimpleNamespace
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -106,10 +112,15 @@ def on_device(gpu, made, x):
     return x
 
 
+def variant_of(D, Dv, dtype, call):
+    return dict(dtype=dtype, head_dim=D, head_dim_v=Dv, device=0,
+                **{name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
+                   if argument in call})
+
+
 def enqueue(gpu, program, q, k, v, o, lse, dtype, call):
     """One launch, waited for; its workspace is memory that nothing has written."""
-    variant = {"block_mask": True} if "block_mask" in call else {}
-    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **variant)
+    kernel = program.kernel(**variant_of(q.shape[3], v.shape[3], dtype, call))
     arguments = gpu.core.Arguments(program, q, k, v, o, lse, **call)
     kernel.load(0)
     size, align, error = c.c_size_t(), c.c_size_t(), gpu.core.new_error()
@@ -124,7 +135,7 @@ def enqueue(gpu, program, q, k, v, o, lse, dtype, call):
         gpu.free([workspace])
 
 
-def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
+def run(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
     """One launch, compared with the f64 oracle. more: of packed sequences and
     block masks, on the host."""
     import numpy as np
@@ -155,84 +166,142 @@ def launch(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params
     print("ran", name, flush=True)
 
 
-def plain_launches(gpu, example):
+def plain_launches(facc, launch, example):
     import numpy as np
     rng = np.random.default_rng(2)
     slopes = np.float32([2.0 ** (-8 * (h + 1) / 6) for h in range(6)])
     bias = rng.standard_normal((6, 257)).astype(np.float32)
-    plain, causal = gpu.facc.find_program(), gpu.facc.find_program(mask_mod="q >= kv")
+    plain, causal = facc.find_program(), facc.find_program(mask_mod="q >= kv")
     for dtype in ("f16", "bf16"):
         for program, what in ((plain, "plain"), (causal, "causal")):
             for shape in ((1, 1, 1, 1, 1, 64, 64), (2, 6, 2, 37, 129, 64, 64), (1, 4, 4, 257, 255, 128, 128),
                           (1, 2, 1, 129, 65, 256, 256), (1, 2, 1, 70, 130, 40, 72), (1, 2, 2, 129, 0, 64, 64)):
-                launch(gpu, f"{what} {dtype} {shape}", program, *shape, dtype, {}, {})
+                launch(f"{what} {dtype} {shape}", program, *shape, dtype, {}, {})
     square = (2, 6, 2, 200, 200, 64, 64)
-    launch(gpu, "used lengths", causal, *square, "bf16", {}, {}, (0, 77))
-    launch(gpu, "alibi_window", example("alibi_window"), *square, "bf16", {"slopes": slopes}, {"window": 50})
-    launch(gpu, "softcap", example("softcap_fast"), *square, "f16", {}, {})
-    launch(gpu, "relative_bias", example("relative_bias"), *square, "f16", {"bias": bias}, {})
+    launch("used lengths", causal, *square, "bf16", {}, {}, (0, 77))
+    launch("alibi_window", example("alibi_window"), *square, "bf16", {"slopes": slopes}, {"window": 50})
+    launch("softcap", example("softcap_fast"), *square, "f16", {}, {})
+    launch("relative_bias", example("relative_bias"), *square, "f16", {"bias": bias}, {})
 
 
-def scheduled_launches(gpu, example):
+HALVED = "q & kv == 0"  # PARTIAL tiles of this one are cut into granules
+
+
+def dense_program(facc):
+    return facc.Program.from_string(
+        'local facc = require "facc"\nlocal d = facc.tensor("d", "bool", { "q", "kv" })\n'
+        "return facc.attention { mask_mod = function(b, h, q, kv) return d[q][kv] end }\n", "dense.lua")
+
+
+def dense_mask(rng, shape):
+    dense = rng.random((shape[3], shape[4])) < 0.01
+    dense[:, 64:192] = False
+    return dense
+
+
+def block_lists(rng, size, rows, cols):
+    import numpy as np
+    classes = rng.integers(0, 3, (1, 1, -(-rows // size[0]), -(-cols // size[1])))
+    lists = {}
+    for name, value in (("", 1), ("full_", 2)):
+        chosen = classes == value
+        lists[name + "kv_num_blocks"] = chosen.sum(-1).astype(np.int32)
+        lists[name + "kv_indices"] = np.argsort(~chosen, axis=-1, kind="stable").astype(np.int32)
+    return SimpleNamespace(BLOCK_SIZE=size, **lists)
+
+
+def scheduled_launches(facc, launch, example):
     """Summaries, scans, halving; one length of several windows of KV tiles."""
     import numpy as np
     rng = np.random.default_rng(3)
-    square, wide = (2, 6, 2, 200, 200, 64, 64), (1, 1, 1, 300, 1700, 128, 128)
+    square, wide = (2, 6, 2, 200, 200, 64, 64), (1, 1, 1, 300, 2150, 128, 128)
     ids = np.sort(rng.integers(0, 4, (2, 200)).astype(np.int32), axis=1)
     documents = example("document_causal")
-    launch(gpu, "document_causal", documents, *square, "bf16", {"ids": ids}, {})
-    launch(gpu, "document_causal, used lengths", documents, *square, "bf16", {"ids": ids}, {}, (0, 77))
-    launch(gpu, "documents, two windows", example("document"), *wide, "bf16",
-           {"ids": np.sort(rng.integers(0, 9, (1, 1700)).astype(np.int32), axis=1)}, {})
-    launch(gpu, "prefix_lm", example("prefix_lm"), *square, "f16", {"prefix": np.int32([0, 90])}, {})
-    launch(gpu, "natten (halved)", example("natten"), *square, "bf16", {}, {})
-    launch(gpu, "dilated (halved)", example("dilated"), *wide, "bf16", {}, {})
-    scanned = gpu.facc.Program.from_string(
-        'local facc = require "facc"\nlocal d = facc.tensor("d", "bool", { "q", "kv" })\n'
-        "return facc.attention { mask_mod = function(b, h, q, kv) return d[q][kv] end }\n", "dense.lua")
+    launch("document_causal", documents, *square, "bf16", {"ids": ids}, {})
+    launch("document_causal, used lengths", documents, *square, "bf16", {"ids": ids}, {}, (0, 77))
+    launch("documents, two windows", example("document"), *wide, "bf16",
+           {"ids": np.sort(rng.integers(0, 9, (1, 2150)).astype(np.int32), axis=1)}, {})
+    launch("prefix_lm", example("prefix_lm"), *square, "f16", {"prefix": np.int32([0, 90])}, {})
+    launch("natten", example("natten"), *square, "bf16", {}, {})
+    launch("dilated", example("dilated"), *wide, "bf16", {}, {})
     for shape in (square, wide):
-        dense = rng.random((shape[3], shape[4])) < 0.01
-        dense[:, 64:192] = False
-        launch(gpu, f"dense bool (scanned) {shape}", scanned, *shape, "bf16", {"d": dense}, {})
+        launch(f"halved {shape}", facc.find_program(mask_mod=HALVED), *shape, "bf16", {}, {})
+        launch(f"dense bool (scanned) {shape}", dense_program(facc), *shape, "bf16", {"d": dense_mask(rng, shape)}, {})
 
 
-def sequence_launches(gpu, example):
+def sequence_launches(facc, launch, example):
     """Packed sequences and block lists."""
     import numpy as np
     rng = np.random.default_rng(4)
-    plain, causal = gpu.facc.find_program(), gpu.facc.find_program(mask_mod="q >= kv")
+    plain, causal = facc.find_program(), facc.find_program(mask_mod="q >= kv")
     cu = np.int32([0, 0, 1, 131, 131, 331])
     packed = dict(cu_seqlens_q=cu, cu_seqlens_kv=cu, max_seqlen_q=200, max_seqlen_kv=200)
     rows = (1, 2, 1, 331, 331)
     ids = np.sort(rng.integers(0, 3, (5, 200)).astype(np.int32), axis=1)
     for D, dtype in ((64, "f16"), (128, "bf16")):
-        launch(gpu, f"packed causal {D}", causal, *rows, D, D, dtype, {}, {}, **packed)
-        launch(gpu, f"packed plain {D}", plain, *rows, D, D, dtype, {}, {}, **packed)
-    launch(gpu, "packed documents", example("document_causal"), *rows, 64, 64, "f16", {"ids": ids}, {}, **packed)
-    launch(gpu, "packed, used lengths", causal, *rows, 64, 64, "f16", {}, {}, (0, 1, 100, 0, 150), **packed)
+        launch(f"packed causal {D}", causal, *rows, D, D, dtype, {}, {}, **packed)
+        launch(f"packed plain {D}", plain, *rows, D, D, dtype, {}, {}, **packed)
+    launch("packed documents", example("document_causal"), *rows, 64, 64, "f16", {"ids": ids}, {}, **packed)
+    launch("packed, used lengths", causal, *rows, 64, 64, "f16", {}, {}, (0, 1, 100, 0, 150), **packed)
     for size in ((128, 128), (48, 80)):
-        n, m = (-(-300 // s) for s in size)
-        classes = rng.integers(0, 3, (1, 1, n, m))
-        lists = {}
-        for name, value in (("", 1), ("full_", 2)):
-            chosen = classes == value
-            lists[name + "kv_num_blocks"] = chosen.sum(-1).astype(np.int32)
-            lists[name + "kv_indices"] = np.argsort(~chosen, axis=-1, kind="stable").astype(np.int32)
+        lists = block_lists(rng, size, 300, 300)
         for program, what in ((plain, "no mod"), (causal, "causal")):
-            launch(gpu, f"block lists {size}, {what}", program, 1, 2, 1, 300, 300, 128, 128, "bf16", {}, {},
-                   block_mask=SimpleNamespace(BLOCK_SIZE=size, **lists))
+            launch(f"block lists {size}, {what}", program, 1, 2, 1, 300, 300, 128, 128, "bf16", {}, {},
+                   block_mask=lists)
+
+
+def quick_launches(facc, launch, example):
+    """Each way through the kernels once."""
+    import numpy as np
+    rng = np.random.default_rng(5)
+    plain, causal, documents = facc.find_program(), facc.find_program(mask_mod="q >= kv"), example("document_causal")
+    cu = np.int32([0, 0, 1, 131, 131, 200])
+    packed = dict(cu_seqlens_q=cu, cu_seqlens_kv=cu, max_seqlen_q=130, max_seqlen_kv=130)
+    square, wide, rows = (1, 2, 1, 150, 270, 128, 128), (1, 1, 1, 140, 2150, 64, 64), (1, 2, 1, 200, 200, 64, 64)
+
+    def ids(B, S):
+        return {"ids": np.sort(rng.integers(0, 3, (B, S)).astype(np.int32), axis=1)}
+    launch("plain", plain, *square, "bf16", {}, {})
+    launch("causal, plain bounds", causal, *rows, "f16", {}, {})
+    launch("documents, padded", documents, 2, 2, 1, 200, 200, 128, 128, "bf16", ids(2, 200), {}, (0, 77))
+    launch("documents, two windows", example("document"), *wide, "bf16", ids(1, 2150), {})
+    launch("halved", facc.find_program(mask_mod=HALVED), *square, "bf16", {}, {})
+    launch("scanned, two windows", dense_program(facc), *wide, "bf16", {"d": dense_mask(rng, wide)}, {})
+    launch("packed, plain bounds", causal, *rows, "f16", {}, {}, **packed)
+    launch("packed documents", documents, 1, 2, 1, 200, 200, 128, 128, "bf16", ids(5, 130), {}, **packed)
+    launch("block lists, causal", causal, *square, "bf16", {}, {}, block_mask=block_lists(rng, (48, 80), 150, 270))
+
+
+PARTS = {"plain": plain_launches, "scheduled": scheduled_launches, "sequences": sequence_launches}
+
+
+def each_launch(facc, part, launch):
+    def example(name):
+        return facc.find_program(program=ROOT / "examples" / f"{name}.lua")
+    for name, launches in ({"quick": quick_launches} if part == "quick" else PARTS).items():
+        if part in ("all", name):
+            launches(facc, launch, example)
 
 
 def child(part):
     gpu = Gpu()
-
-    def example(name):
-        return gpu.facc.find_program(program=ROOT / "examples" / f"{name}.lua")
-    for name, launches in (("plain", plain_launches), ("scheduled", scheduled_launches),
-                           ("sequences", sequence_launches)):
-        if part in ("all", name):
-            launches(gpu, example)
+    each_launch(gpu.facc, part, functools.partial(run, gpu))
     return 0
+
+
+def compile_all(part):
+    """The kernels of these launches into the cache on disk, side by side, so
+    that the tools' processes need not."""
+    import facc
+    kernels = {}
+
+    def note(name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
+        variant = variant_of(D, Dv, dtype, more)
+        kernels[program, tuple(variant.items())] = variant
+    each_launch(facc, part, note)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda k: k[0].kernel(**kernels[k]), kernels))
+    return len(kernels)
 
 
 # ---- the tools ----------------------------------------------------------------
@@ -274,7 +343,8 @@ def reports(text):
 
 
 def run_tool(sanitizer, tool, part):
-    command = [sanitizer, "--tool", tool, "--error-exitcode", "9"]
+    """(whether it is clean, text)"""
+    command, start = [sanitizer, "--tool", tool, "--error-exitcode", "9"], time.time()
     if tool == "racecheck":
         command += ["--racecheck-report", "all"]
     if tool == "memcheck":  # facc checks every status; it also asks for entries that may lack
@@ -293,17 +363,27 @@ def run_tool(sanitizer, tool, part):
     complete = launches > 0 and done.returncode in (0, 9)
     # Exit code 9 without a report that we could read is a failure as well.
     ok = complete and not bad and (done.returncode == 0 or known > 0)
-    print(f"{tool}: {launches} launches, {len(bad)} findings, {known} accepted: "
-          f"{'ok' if ok else 'FAILED'}", flush=True)
-    if not ok:
-        print("\n\n".join(bad[:10]) or text[-4000:])
-    return ok
+    out = (f"{tool}: {launches} launches, {len(bad)} findings, {known} accepted, {time.time() - start:.0f} s: "
+           f"{'ok' if ok else 'FAILED'}")
+    return ok, out if ok else out + "\n" + ("\n\n".join(bad[:10]) or text[-4000:])
+
+
+def run_tools(sanitizer, tools, part):
+    """All at once: each is mostly the work of one core."""
+    good = True
+    with ThreadPoolExecutor(len(tools)) as pool:
+        for done in as_completed([pool.submit(run_tool, sanitizer, t, part) for t in tools]):
+            ok, text = done.result()
+            print(text, flush=True)
+            good &= ok
+    return good
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--tools", default="memcheck,racecheck,synccheck,initcheck")
-    p.add_argument("--part", default="all", choices=("all", "plain", "scheduled", "sequences"))
+    p.add_argument("--tools", help="some of memcheck,racecheck,synccheck,initcheck")
+    p.add_argument("--part", default="all", choices=("all", *PARTS, "quick"))
+    p.add_argument("--quick", action="store_true", help="--part quick with memcheck, racecheck and synccheck")
     p.add_argument("--child", action="store_true")
     p.add_argument("--required", action="store_true", help="fail where it cannot run")
     args = p.parse_args()
@@ -323,7 +403,10 @@ def main():
             return skip("there is no GPU")
     except ImportError as e:
         return skip(str(e))
-    return 0 if all([run_tool(sanitizer, t, args.part) for t in args.tools.split(",")]) else 1
+    tools = args.tools or "memcheck,racecheck,synccheck" + ("" if args.quick else ",initcheck")
+    part, start = "quick" if args.quick else args.part, time.time()
+    print(f"{compile_all(part)} kernels ready in {time.time() - start:.1f} s", flush=True)
+    return 0 if run_tools(sanitizer, tools.split(","), part) else 1
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def expect_same(a, b, text):
 
 @test("changes")
 def repeated():
-    for name in ("document causal", "dense bool", "dilated", "natten 32", "head windows", "longformer"):
+    for name in ("document causal", "dense bool", "dilated", "natten 32", "natten 200", "head windows", "longformer"):
         def ten():
             job = Job(name)
             first = job.run()
