@@ -112,6 +112,10 @@ facc_status facc_device_upload(facc_ctx *ctx, int32_t device, void *dst,
         return error_report(err, &d, NULL, NULL);
     cu_result r =
         bytes ? drv->MemcpyHtoD((cu_ptr)(uintptr_t)dst, src, bytes) : 0;
+    /* From pageable memory the driver may return with the data staged only,
+     * which a stream that does not wait for the default one would not see. */
+    if (r == 0 && bytes)
+        r = drv->CtxSynchronize();
     return leave(drv, r, "cuMemcpyHtoD", &d, err);
 }
 

@@ -282,10 +282,13 @@ static bool make_report(facc_kernel *k, struct driver *drv, int device,
         return true;
     if (!driver_push(drv, device, d))
         return false;
-    bool ok = driver_ok(drv, drv->MemAlloc(&p, 4 * sizeof(int)), "load",
-                        "cuMemAlloc", d) &&
-              driver_ok(drv, drv->MemsetD8(p, 0, 4 * sizeof(int)), "load",
-                        "cuMemsetD8", d);
+    bool ok =
+        driver_ok(drv, drv->MemAlloc(&p, 4 * sizeof(int)), "load", "cuMemAlloc",
+                  d) &&
+        driver_ok(drv, drv->MemsetD8(p, 0, 4 * sizeof(int)), "load",
+                  "cuMemsetD8", d) &&
+        /* it may still be under way, and launches' streams not wait */
+        driver_ok(drv, drv->CtxSynchronize(), "load", "cuCtxSynchronize", d);
     if (p &&
         (!ok || !atomic_compare_exchange_strong(&k->report[device], &none, p)))
         drv->MemFree(p); /* or another thread was faster */

@@ -275,7 +275,9 @@ static bool read_report(facc_kernel *k, struct driver *drv, int device,
               driver_ok(drv, drv->MemcpyDtoH(report, at, 4 * sizeof(int)),
                         stage_name, "cuMemcpyDtoH", d) &&
               driver_ok(drv, drv->MemsetD8(at, 0, 4 * sizeof(int)), stage_name,
-                        "cuMemsetD8", d);
+                        "cuMemsetD8", d) &&
+              driver_ok(drv, drv->CtxSynchronize(), stage_name,
+                        "cuCtxSynchronize", d); /* of that, too */
     driver_pop(drv);
     return ok;
 }

@@ -156,7 +156,8 @@ int convert_array(const char *what, struct array *a, facc_dtype to);
 /* Loads cu_seqlens and used lengths into job and its args. */
 int sequences_load(const struct command *c, const struct options *o,
                    struct job *job);
-/* Are there as many used lengths as sequences? After Q is known. */
+/* Are there as many used lengths as sequences, and all rows in the tensors?
+ * After Q and K are known. */
 int sequences_fit(const struct job *job);
 /* Points args at arrays of SEQ_… (NULL: none). */
 void sequences_set(facc_args *a, enum sequence_array which, const void *data);

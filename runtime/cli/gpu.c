@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int upload(struct job *job, const facc_tensor *host, facc_tensor *dev,
-                  bool copy)
+static int upload(struct job *job, const facc_tensor *host, facc_tensor *dev)
 {
     facc_error err = FACC_ERROR_INIT;
     size_t bytes = tensor_bytes(host);
@@ -14,9 +13,8 @@ static int upload(struct job *job, const facc_tensor *host, facc_tensor *dev,
     if (facc_device_alloc(&dev->data, job->ctx, job->device, bytes ? bytes : 1,
                           &err))
         return cli_fail_facc(&err);
-    if (copy && bytes &&
-        facc_device_upload(job->ctx, job->device, dev->data, host->data, bytes,
-                           &err))
+    if (bytes && facc_device_upload(job->ctx, job->device, dev->data,
+                                    host->data, bytes, &err))
         return cli_fail_facc(&err);
     return EXIT_OK;
 }
@@ -27,20 +25,20 @@ static int upload_all(struct job *job, struct gpu_job *g)
     const facc_tensor *from[5] = {&h->q, &h->k, &h->v, &h->o, &h->lse};
     facc_tensor *to[5] = {&g->args.q, &g->args.k, &g->args.v, &g->args.o,
                           &g->args.lse};
-    for (int i = 0; i < 5; i++) {
-        int rc = upload(job, from[i], to[i], i < 3);
+    for (int i = 0; i < 5; i++) { /* o and lse: zeros, where no row is */
+        int rc = upload(job, from[i], to[i]);
         if (rc)
             return rc;
     }
     for (int i = 0; i < h->n_tensors; i++) {
-        int rc = upload(job, &h->tensors[i], &g->tensors[i], true);
+        int rc = upload(job, &h->tensors[i], &g->tensors[i]);
         if (rc)
             return rc;
     }
     for (int i = 0; i < SEQ_ARRAYS; i++) {
         if (!job->sequences[i].t.data)
             continue;
-        int rc = upload(job, &job->sequences[i].t, &g->sequences[i], true);
+        int rc = upload(job, &job->sequences[i].t, &g->sequences[i]);
         if (rc)
             return rc;
         sequences_set(&g->args, (enum sequence_array)i, g->sequences[i].data);

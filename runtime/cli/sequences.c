@@ -39,8 +39,7 @@ static int load_one(const struct options *o, enum sequence_array i,
     return rc;
 }
 
-/* Ascending from 0; the longest length in *longest. The library checks them
- * against the tensors. */
+/* Ascending from 0; the longest length in *longest. */
 static int check_offsets(const struct options *o, enum sequence_array i,
                          const struct job *job, int32_t *longest)
 {
@@ -88,9 +87,26 @@ int sequences_load(const struct command *c, const struct options *o,
     return o->sequences[SEQ_CU_Q] ? load_packed(o, job) : EXIT_OK;
 }
 
+/* On the GPU nobody else looks. */
+static int offsets_fit(const struct job *job)
+{
+    const facc_args *a = &job->args;
+    const int32_t *cu[2] = {a->cu_seqlens_q, a->cu_seqlens_kv};
+    const int64_t rows[2] = {a->q.shape[2], a->k.shape[2]};
+    for (int i = 0; i < 2; i++)
+        if (cu[i] && cu[i][a->n_seqs] > rows[i])
+            return cli_fail("--%s ends with %d, but %s has %lld rows",
+                            option_of[SEQ_CU_Q + i], cu[i][a->n_seqs],
+                            i ? "K" : "Q", (long long)rows[i]);
+    return EXIT_OK;
+}
+
 int sequences_fit(const struct job *job)
 {
     const facc_args *a = &job->args;
+    int rc = offsets_fit(job);
+    if (rc)
+        return rc;
     const size_t n =
         a->cu_seqlens_q ? (size_t)a->n_seqs : (size_t)a->q.shape[0];
     for (int i = SEQ_USED_Q; i <= SEQ_USED_KV; i++)

@@ -143,6 +143,15 @@ want 0 'median ms' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --roun
 want 0 'keep' "$facc" emit alibi.lua
 want 0 'struct Variant' "$facc" emit alibi.lua --what variant
 want 0 'facc_forward' "$facc" emit alibi.lua --what flat
+want 0 'kPacked = false' "$facc" emit alibi.lua --what config
+want 0 'FACC_SCHEDULED 0' "$facc" emit alibi.lua --what config
+want 0 'kPacked = true' "$facc" emit alibi.lua --what config --packed
+want 0 'FACC_SCHEDULED 1' "$facc" emit alibi.lua --what config --packed
+want 0 'FACC_SCHEDULED 1' "$facc" emit alibi.lua --what config --block-mask
+want 0 'FACC_SCHEDULED 1' "$facc" emit "$root/examples/document.lua" --what config
+want 0 'for packed sequences' "$facc" explain alibi.lua --packed
+want 0 'block lists given' "$facc" explain alibi.lua --block-mask
+want 2 'no option' "$facc" run --packed
 want 0 'slopes' "$facc" explain alibi.lua
 want 0 'tier +analytic' "$facc" explain alibi.lua
 want 0 'tier +ranged: .*ids.* line 7' "$facc" explain "$root/examples/document.lua"
@@ -185,7 +194,8 @@ want 1 'offset 2 is 30' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-se
 want 1 '4 offsets, --cu-seqlens-kv 3' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_two.npy
 want 1 'one dimension' "$facc" run $qkv --stats --cu-seqlens-q cu_plane.npy --cu-seqlens-kv cu_kv.npy
 want 1 '3 lengths, there are 1 seq' "$facc" run $qkv --stats --seqused-q used.npy
-want 1 'facc: error: .*cu_seqlens_q' "$facc" run --random 1,1,1,49,70,8 --device cpu --stats $cu
+want 1 'cu-seqlens-q ends with 50, but Q has 49 rows' "$facc" run --random 1,1,1,49,70,8 --device cpu --stats $cu
+want 1 'cu-seqlens-kv ends with 70, but K has 69 rows' "$facc" run --random 1,1,1,50,69,8 --device cpu --stats $cu
 
 # mask
 want 0 '^EMPTY +56 +43.75 %' "$facc" mask --mask 'q >= kv' --sq 1024 --tile 128x64
@@ -365,6 +375,9 @@ if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
     want 0 'disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 'disk' env FACC_NVRTC=/nonexistent FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 '1 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 '"packed":[[:space:]]*true' env FACC_CACHE_DIR="$work/packed" "$facc" compile --mask 'q > kv' --head-dim 64 --packed --json
+    want 1 'sm_90 packed block-mask expr' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/packed" "$facc" compile --mask 'q > kv' --head-dim 64 --packed --block-mask
+    want 0 'packed' env FACC_CACHE_DIR="$work/packed" "$facc" cache ls
     find "$work/cache" -name kernel.cubin -exec sh -c 'printf x >>"$1"' _ {} \;
     want 1 '1 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
     want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64

@@ -10,6 +10,7 @@
 
 struct recorded {
     int launches, odd, loads, unloads, pushes, pops;
+    int unwaited; /* copies and sets that nothing has waited for */
     cu_context current;
     struct seen {
         enum entry entry;
@@ -70,6 +71,7 @@ static inline cu_result f_pop(cu_context *c)
 }
 static inline cu_result f_synchronize(void)
 {
+    rec.unwaited = 0;
     return 0;
 }
 static inline cu_result f_alloc(cu_ptr *p, size_t n)
@@ -87,9 +89,16 @@ static inline cu_result f_download(void *to, cu_ptr p, size_t n)
     memcpy(to, (void *)(uintptr_t)p, n);
     return 0;
 }
+static inline cu_result f_upload(cu_ptr p, const void *from, size_t n)
+{
+    memcpy((void *)(uintptr_t)p, from, n);
+    rec.unwaited++;
+    return 0;
+}
 static inline cu_result f_set(cu_ptr p, unsigned char v, size_t n)
 {
     memset((void *)(uintptr_t)p, v, n);
+    rec.unwaited++;
     return 0;
 }
 static inline cu_result f_load(cu_library *lib, const void *code, int *jo,
@@ -146,7 +155,7 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
 {
     /* ck_assert writes to a file, also when it holds: it would be timed */
     const long e = (int *)(void *)f - function_object;
-    rec.odd += e < 0 || e >= N_ENTRIES || gx == 0 ||
+    rec.odd += rec.unwaited > 0 || e < 0 || e >= N_ENTRIES || gx == 0 ||
                rec.current != (cu_context)(void *)&context_object || gy != 1 ||
                gz != 1 || by != 1 || bz != 1 || extra != NULL;
     rec.seen[rec.launches < 16 ? rec.launches : 15] =
@@ -180,6 +189,7 @@ static inline void fake_driver(facc_ctx *ctx)
     drv->MemAlloc = f_alloc;
     drv->MemFree = f_free;
     drv->MemcpyDtoH = f_download;
+    drv->MemcpyHtoD = f_upload;
     drv->MemsetD8 = f_set;
     drv->LibraryLoadData = f_load;
     drv->LibraryUnload = f_unload;
@@ -226,7 +236,7 @@ static inline void make_kernel(struct made_kernel *m)
 
 static inline void drop_kernel(struct made_kernel *m)
 {
-    ck_assert_int_eq(rec.odd, 0);
+    ck_assert(rec.odd == 0 && rec.unwaited == 0);
     facc_kernel_free(m->kernel);
     pthread_mutex_destroy(&m->module->lock);
     free(m->module);

@@ -296,6 +296,22 @@ START_TEST(bounds_report)
 }
 END_TEST
 
+/* Streams need not wait for the default one, in which copies are made. */
+START_TEST(uploads_are_done)
+{
+    int from = 5, to = 0;
+    struct made_kernel m;
+    make_kernel(&m);
+    load(&m);
+    ck_assert_int_eq(
+        facc_device_upload(m.call.ctx, 0, &to, &from, sizeof to, NULL),
+        FACC_OK);
+    ck_assert_int_eq(to, 5);
+    ck_assert_int_eq(rec.unwaited, 0);
+    drop_kernel(&m);
+}
+END_TEST
+
 START_TEST(workspace)
 {
     size_t bytes = 1, align = 0;
@@ -407,6 +423,7 @@ int main(void)
         argument_bytes,    defaults_and_empties, contexts_are_left_as_found,
         not_prepared,      load_refuses,         arch_of_the_device,
         threads_load_once, forked_child,         bounds_report,
-        workspace,         too_many_captures,    launch_overhead};
+        workspace,         too_many_captures,    launch_overhead,
+        uploads_are_done};
     return run_tests("launch", NULL, 0, tests, sizeof tests / sizeof tests[0]);
 }

@@ -453,6 +453,63 @@ START_TEST(too_large)
 }
 END_TEST
 
+/* As many CTAs of a scan of each h as an int counts, 2^30, and twice that. */
+START_TEST(largest_scan)
+{
+    const int64_t rows = 1 << 15, windows = 1 << 15;
+    struct made_kernel m;
+    make_kernel(&m);
+    m.kernel->config.warps = 8;
+    m.kernel->config.tile_m = 64;
+    m.kernel->config.tile_n = 16;
+    set_facts(&m, (struct schedule_facts){TIER_SCANNED, true, true, false,
+                                          false, true, 0, 4});
+    set_lengths(&m, 1, 2, rows / 2 * 64);
+    m.call.args.o.stride[0] = m.call.args.o.stride[1] = 1;
+    m.call.args.o.stride[2] = 1;
+    m.call.args.k.shape[2] = m.call.args.v.shape[2] = windows * 32 * 16;
+    m.call.captured[1].shape[1] = windows * 32 * 16;
+    give_workspace(&m);
+    ck_assert_uint_gt(m.call.args.workspace_size,
+                      (size_t)(rows * windows) * 16);
+    struct facc_kernel_header h = launched(&m);
+    ck_seen(0, ENTRY_SUMMARIZE, 2 * windows);
+    ck_seen(1, ENTRY_SCAN, rows * windows);
+    ck_seen(2, ENTRY_SCHEDULE, rows / 4);
+    ck_assert_int_eq(h.num_work, rows);
+    ck_assert_int_eq(h.schedule.max_entries, 128);
+    ck_parts(&m, &h);
+    m.call.args.k.shape[2] = m.call.args.v.shape[2] = windows * 2 * 32 * 16;
+    m.call.captured[1].shape[1] = windows * 2 * 32 * 16;
+    ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
+    drop_kernel(&m);
+}
+END_TEST
+
+/* Lists of each (b, h): 2^60 of them would be no int64 times their rows. */
+START_TEST(too_many_lists)
+{
+    facc_block_mask lists;
+    struct made_kernel m;
+    make_kernel(&m);
+    m.kernel->config.block_mask = true;
+    set_facts(&m, (struct schedule_facts){.tier = TIER_ANALYTIC});
+    set_lengths(&m, 1 << 30, 1 << 30, 1);
+    for (int k = 0; k < 4; k++)
+        m.call.args.o.stride[k] = 1;
+    m.call.captured[1].stride[0] = 0;
+    mask_call(&m.call, &lists);
+    lists.per_b = lists.per_h = 1;
+    lists.rows = lists.cols = 1 << 30;
+    ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
+    lists.per_b = lists.per_h = 0;
+    ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
+    set_lengths(&m, 1, 1, 1); /* classes: 2^60 bytes, which it may ask for */
+    ck_assert_uint_gt(size_of(&m), (size_t)1 << 60);
+    drop_kernel(&m);
+}
+END_TEST
+
 /* ---- sizes -------------------------------------------------------------- */
 
 static void real_tiles(struct made_kernel *m, int tile_m, int tile_n, int warps)
@@ -620,7 +677,8 @@ int main(void)
         packed_sequences, block_mask,           schedule_ready,
         driver_fails,     workspace_is_checked, too_large,
         empties,          workspace_is_linear,  packed_ids_have_room,
-        entries_of_facts, facts_of_programs,    packed_is_checked};
+        entries_of_facts, facts_of_programs,    packed_is_checked,
+        largest_scan,     too_many_lists};
     return run_tests("schedule", NULL, 0, tests,
                      sizeof tests / sizeof tests[0]);
 }
