@@ -1,4 +1,4 @@
-/* What eval.c and eval_poison.c share: the compiled order of
+/* What eval_plan.c, eval.c and eval_poison.c share: the compiled order of
  * evaluation and one thread's state. */
 #ifndef FACC_EVAL_PLAN_H
 #define FACC_EVAL_PLAN_H
@@ -60,6 +60,12 @@ static inline const struct eval_step *
 eval_arg(const struct eval_plan *p, const struct eval_step *t, uint32_t k)
 {
     return &p->step[p->arg[t->first + k]];
+}
+
+/* Reads the call's memory: used lengths are a tensor [B] too. */
+static inline bool eval_is_read(enum ir_op op)
+{
+    return ir_op_is_load(op) || op == IR_LEN_Q || op == IR_LEN_KV;
 }
 
 /* --- eval_poison.c: reads outside a tensor ---------------------------- */
