@@ -247,29 +247,25 @@ static void mask(struct explain *x, ir_ref keep, const struct plain_bounds *b)
  * none. */
 static void cause(struct explain *x, const struct verdict_program *v)
 {
-    static const char *const what[] = {
-        [TIER_RANGED] = "reads %s",
-        [TIER_SCANNED] = "reads %s by both q and kv",
-        [TIER_OPAQUE] = "%s reads the score",
+    static const struct {
+        const char *before, *after;
+    } what[] = {
+        [TIER_RANGED] = {"reads ", ""},
+        [TIER_SCANNED] = {"reads ", " by both q and kv"},
+        [TIER_OPAQUE] = {"", " reads the score"},
     };
-    struct explain one = *x;
-    struct strbuf text;
     if (v->cause == IR_NONE)
         return;
-    strbuf_init(&text, x->out->arena);
-    one.out = &text;
-    expression(&one, v->cause, MAX_DEPTH);
-    const char *s = what[v->tier], *at = strstr(s, "%s");
-    strbuf_addn(x->out, s, (size_t)(at - s));
-    strbuf_add(x->out, strbuf_text(&text));
-    strbuf_add(x->out, at + 2);
+    strbuf_add(x->out, what[v->tier].before);
+    expression(x, v->cause, MAX_DEPTH);
+    strbuf_add(x->out, what[v->tier].after);
     if (ir_node(x->g, v->cause)->line)
         strbuf_addf(x->out, "   line %" PRIu32, ir_node(x->g, v->cause)->line);
 }
 
 static void summaries(struct explain *x, const struct verdict_program *v)
 {
-    int n[2] = {0, 0};
+    int n[SIDES] = {0, 0};
     for (int k = 0; k < v->n_summaries; k++)
         n[v->summary[k].side]++;
     if (v->n_summaries)

@@ -1,7 +1,7 @@
 /* QSummary and KvSummary: what verdicts need to know of a range of rows, or
  * columns. In: the verdict program's summaries; out: the structs' text and the
  * bodies of q_add and kv_add, which make the values as a cell would: loads
- * clamp. Called by verdict.c. */
+ * clamp. Called by variant.c (the bodies) and verdict.c (the text). */
 #include "compiler/emit/writer.h"
 
 #include <ctype.h>

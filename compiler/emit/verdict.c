@@ -1,7 +1,7 @@
 /* tile_verdict: a verdict program as straight-line CUDA. In: its slots; out:
  * the body, and with summary.c's part all members that the kernels of
  * schedules need. Only what a root asks for is printed. Called by variant.c;
- * emit_planned by the runtime too. */
+ * emit_planned by unit.c, explain.c and the runtime, too. */
 #include "compiler/emit/writer.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static bool decides(const struct verdict_program *v)
 {
     unsigned always[1024];
     if (v->n_slots > (int)(sizeof always / sizeof *always))
-        return true;
+        return true; /* nobody knows: a plan that never decides is right, too */
     find_always(v, always);
     return always[v->root] != IV_BOTH ||
            (v->empty_root >= 0 && !(always[v->empty_root] & IV_TRUE)) ||
