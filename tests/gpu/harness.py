@@ -7,6 +7,7 @@ probabilities and the output to the input type, all else f32)."""
 import math
 import pathlib
 import sys
+import threading
 import time
 import traceback
 
@@ -242,18 +243,33 @@ def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERA
 
 # ---- running ------------------------------------------------------------------------
 
-def precompile(kernels, jobs):
-    """kernels: (program, variant). NVRTC compiles in parallel: ctypes lets go
-    of Python's lock. What fails here fails again in its tests."""
-    from concurrent.futures import ThreadPoolExecutor
+class Precompiler:
+    """Compiles kernels, (program, variant) each, in the order given, beside the
+    tests: ctypes lets go of Python's lock, and a test that asks for a kernel
+    under way waits for it. What fails here fails again in its tests."""
 
-    def compile_one(program, variant):
+    def __init__(self, kernels, jobs):
+        from concurrent.futures import ThreadPoolExecutor
+        self.start, self.left, self.lock = time.time(), len(kernels), threading.Lock()
+        self.pool = ThreadPoolExecutor(jobs)
+        self.futures = [self.pool.submit(self.compile_one, *k) for k in kernels]
+
+    def compile_one(self, program, variant):
         try:
             program.kernel(**variant)
         except facc.Error as e:
             print("cannot compile", variant, "-", e.message.splitlines()[0], flush=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda kernel: compile_one(*kernel), kernels))
+        with self.lock:
+            self.left -= 1
+        if self.left == 0:
+            print(f"({len(self.futures)} kernels ready after {time.time() - self.start:.1f} s)", flush=True)
+
+    def wait(self):
+        for f in self.futures:
+            f.result()
+
+    def end(self):
+        self.pool.shutdown(wait=True, cancel_futures=True)
 
 
 def device_lost():

@@ -14,6 +14,8 @@ from numeric import oracle_case
 SHAPES = ((2, 4, 2, 700, 700, 128), (2, 2, 1, 333, 517, 64), (2, 2, 2, 517, 333, 64),
           (1, 2, 1, 4500, 4500, 64), (1, 2, 2, 3300, 3300, 128))
 OTHER_DIMS = ((1, 2, 1, 300, 300, 40), (1, 2, 2, 700, 700, 96), (1, 2, 1, 515, 515, 192), (1, 2, 2, 515, 515, 256))
+CHANGED = ("document causal", "dense bool", "dilated", "natten 32", "natten 200", "head windows", "longformer",
+           "both in prefix")  # in schedules.py, bf16
 FEW = ("document causal", "dilated", "natten 32", "dense bool", "shared prefix", "paged")
 
 
@@ -22,12 +24,17 @@ def kernels(groups):
     if groups and not groups & {"masks", "changes"}:
         return []
     out = []
-    for n, make in MASKS.items():
-        program = program_of(n, make(1, 2, 64, 64).source)
-        dims = {64, 128} | ({40, 96, 192, 256} if n in FEW else set())
-        out += [(program, dict(dtype=t, head_dim=d, head_dim_v=d, device=0))
-                for t in DTYPES for d in dims if d in (64, 128) or t == "bf16"]
+    for n, (name, make) in enumerate(MASKS.items()):
+        program = program_of(name, make(1, 2, 64, 64).source)
+        wanted = {(t, 64) for t in DTYPES} | {(dtype_of(n, 0), 128)}
+        wanted |= {("bf16", 128)} if name in CHANGED else set()
+        wanted |= {("bf16", d) for d in (40, 96, 192, 256)} if name in FEW else set()
+        out += [(program, dict(dtype=t, head_dim=d, head_dim_v=d, device=0)) for t, d in sorted(wanted)]
     return out
+
+
+def dtype_of(mask, shape):
+    return ("bf16", "f16")[(mask + shape) % 2]
 
 
 def mask_case(name, B, H, Hkv, Sq, Skv, D, dtype, used_q=None, used_kv=None):
@@ -46,7 +53,7 @@ def every_mask():
         for i, shape in enumerate(SHAPES):
             if DEVICE == "cpu" and shape[3] > 1000:
                 continue
-            dtype = ("bf16", "f16")[(n + i) % 2]
+            dtype = dtype_of(n, i)
             yield f"{name} {shape} {dtype}", lambda: mask_case(name, *shape, dtype)
 
 

@@ -26,6 +26,7 @@ def main():
                    "masks changes packed blocks cli")
     p.add_argument("--only", default="", help="cases whose name has this text")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
+    p.add_argument("--compile-first", action="store_true", help="not beside the tests")
     p.add_argument("--required", action="store_true", help="fail where there is nothing to test on")
     args = p.parse_args()
     try:
@@ -53,12 +54,16 @@ def main():
     print(f"{name}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     groups = {g for g in args.groups.split(",") if g}
+    compiler = None
     if not args.only and DEVICE == "cuda":
-        start = time.time()
-        kernels = [kernel for suite in suites for kernel in suite.kernels(groups)]
-        harness.precompile(kernels, args.jobs)
-        print(f"{len(kernels)} kernels ready in {time.time() - start:.1f} s")
-    return 1 if harness.run(groups, args.only) else 0
+        compiler = harness.Precompiler([k for suite in suites for k in suite.kernels(groups)], args.jobs)
+        if args.compile_first:
+            compiler.wait()
+    start, failed = time.time(), harness.run(groups, args.only)
+    print(f"{time.time() - start:.0f} s")
+    if compiler:
+        compiler.end()
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
