@@ -368,10 +368,10 @@ def run_tool(sanitizer, tool, part):
     return ok, out if ok else out + "\n" + ("\n\n".join(bad[:10]) or text[-4000:])
 
 
-def run_tools(sanitizer, tools, part):
-    """All at once: each is mostly the work of one core."""
+def run_tools(sanitizer, tools, part, jobs):
+    """Each is mostly the work of one core."""
     good = True
-    with ThreadPoolExecutor(len(tools)) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         for done in as_completed([pool.submit(run_tool, sanitizer, t, part) for t in tools]):
             ok, text = done.result()
             print(text, flush=True)
@@ -384,6 +384,7 @@ def main():
     p.add_argument("--tools", help="some of memcheck,racecheck,synccheck,initcheck")
     p.add_argument("--part", default="all", choices=("all", *PARTS, "quick"))
     p.add_argument("--quick", action="store_true", help="--part quick with memcheck, racecheck and synccheck")
+    p.add_argument("--jobs", type=int, default=4, help="tools at a time")
     p.add_argument("--child", action="store_true")
     p.add_argument("--required", action="store_true", help="fail where it cannot run")
     args = p.parse_args()
@@ -406,7 +407,7 @@ def main():
     tools = args.tools or "memcheck,racecheck,synccheck" + ("" if args.quick else ",initcheck")
     part, start = "quick" if args.quick else args.part, time.time()
     print(f"{compile_all(part)} kernels ready in {time.time() - start:.1f} s", flush=True)
-    return 0 if run_tools(sanitizer, tools.split(","), part) else 1
+    return 0 if run_tools(sanitizer, tools.split(","), part, args.jobs) else 1
 
 
 if __name__ == "__main__":
