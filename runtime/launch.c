@@ -176,6 +176,8 @@ static bool enqueue(const facc_kernel *k, const struct ready *r, int device,
         shared = (unsigned)k->config.shared_bytes;
     } else if (e == ENTRY_ORDER) {
         threads = FACC_ORDER_THREADS;
+    } else if (e == ENTRY_SUMMARIZE) {
+        threads = FACC_SUMMARIZE_THREADS;
     }
     return driver_ok(
         r->drv,

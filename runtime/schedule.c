@@ -199,12 +199,13 @@ static void scheduled_grids(const struct unit_config *c,
     const struct facc_schedule *at = &out->at;
     const unsigned set = schedule_entries(f, c);
     const int warps = FACC_PREPARE_THREADS / 32;
+    const int row_warps = FACC_SUMMARIZE_THREADS / 32 / groups(c);
     const int64_t windows = (int64_t)at->kv_ids[FACC_LEVEL_WINDOW] * s->heads;
     if (c->block_mask)
         out->grid[ENTRY_CLASSES] = class_rows(s);
     out->grid[ENTRY_SUMMARIZE] =
         whole(s, (f->kv_bytes > 0 ? windows : 0) +
-                     (f->q_bytes > 0 ? at->max_rows : 0));
+                     (f->q_bytes > 0 ? blocks(at->max_rows, row_warps) : 0));
     if (set & 1u << ENTRY_SCAN)
         out->grid[ENTRY_SCAN] = product(s, at->max_rows, at->windows);
     out->grid[ENTRY_SCHEDULE] = blocks(at->max_rows, warps);

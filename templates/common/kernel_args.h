@@ -62,8 +62,13 @@ enum {
 };
 enum { FACC_GRANULE = 8 };
 
-/* Threads of a CTA: of every kernel that makes a schedule, of facc_order. */
-enum { FACC_PREPARE_THREADS = 128, FACC_ORDER_THREADS = 1024 };
+/* Threads of a CTA: of every kernel that makes a schedule, but of those that
+ * need more: facc_order, and facc_summarize, whose warps have one tile each. */
+enum {
+    FACC_PREPARE_THREADS = 128,
+    FACC_SUMMARIZE_THREADS = 1024,
+    FACC_ORDER_THREADS = 1024
+};
 
 /* Ids. Rows and records of one h (or of all) are numbered by b and position:
  * item i of sequence b, of items that are `width` positions wide, has the id

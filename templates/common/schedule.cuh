@@ -258,12 +258,16 @@ class RowSort
 FACC_FN int sum_before(int *values, int *sums)
 {
     constexpr int kEach = RowSort::kBins * RowSort::kWarpsHere / FACC_ORDER_THREADS;
+    static_assert(RowSort::kWarpsHere == 32, "a lane for each warp");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int *mine = values + threadIdx.x * kEach, own = 0;
-#pragma unroll 1
-    for (int i = 0; i < kEach; ++i)
-        own += mine[i];
-    int before = own;
+    int *mine = values + threadIdx.x * kEach, own[kEach];
+    int before = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        own[i] = mine[i];
+        before += own[i];
+    }
+    const int all_own = before;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
         const int other = __shfl_up_sync(~0u, before, d);
@@ -272,21 +276,15 @@ FACC_FN int sum_before(int *values, int *sums)
     if (lane == 31)
         sums[warp] = before;
     __syncthreads();
-    before -= own;
-    int all = 0;
-#pragma unroll 1
-    for (int i = 0; i < RowSort::kWarpsHere; ++i) {
-        before += i < warp ? sums[i] : 0;
-        all += sums[i];
-    }
-#pragma unroll 1
+    const int of_warp = sums[lane];
+    before += __reduce_add_sync(~0u, lane < warp ? of_warp : 0) - all_own;
+#pragma unroll
     for (int i = 0; i < kEach; ++i) {
-        const int value = mine[i];
         mine[i] = before;
-        before += value;
+        before += own[i];
     }
     __syncthreads();
-    return all;
+    return __reduce_add_sync(~0u, of_warp);
 }
 
 extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
@@ -296,9 +294,9 @@ extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
     __shared__ int sums[RowSort::kWarpsHere], most;
     const struct facc_schedule &s = args.schedule;
     const int thread = threadIdx.x;
-#pragma unroll 1
-    for (int i = thread; i < RowSort::kBins * RowSort::kWarpsHere; i += FACC_ORDER_THREADS)
-        ends[i] = 0;
+#pragma unroll
+    for (int i = 0; i < RowSort::kBins * RowSort::kWarpsHere; i += FACC_ORDER_THREADS)
+        ends[i + thread] = 0;
     if (thread == 0)
         most = 0;
     __syncthreads();

@@ -76,79 +76,83 @@ template <class T> FACC_FN T shuffle_xor(const T &x, int lanes)
     return w.value;
 }
 
-// By a warp: one record of the tile level, about positions first .. end - 1 of at most kWidth, and
-// its granules. All lanes get it.
+// By a warp: of `first` lanes each to that of `end` lanes, powers of two.
+template <class Side> FACC_FN void merge_lanes(typename Side::Summary &s, int first, int end)
+{
+#pragma unroll
+    for (int lanes = first; lanes < end; lanes *= 2)
+        Side::merge(s, shuffle_xor(s, lanes));
+}
+
+// By a warp: one record of the tile level, about positions first .. end - 1 (at least one, at most
+// kWidth), and its granules. All lanes get it. Lanes without a position take the last one again, so
+// that the loads of all steps are under way at once.
 template <class Side, int kWidth>
 FACC_FN typename Side::Summary summarize_tile(const KernelArgs &args, const Variant::Tile &t,
                                               int first, int end, typename Side::Summary *tiles,
                                               typename Side::Summary *granules)
 {
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32, last = min(end, first + kWidth) - 1;
     typename Side::Summary all = Side::nothing();
 #pragma unroll
     for (int at = 0; at < kWidth; at += 32) {
         const int i = first + at + lane;
-        const bool inside = at + lane < kWidth && i < end;
-        typename Side::Summary s = Side::nothing();
-        if (inside)
-            Side::add(args, t, i, s);
-#pragma unroll
-        for (int lanes = 1; lanes < 32; lanes *= 2) {
-            if (Variant::kHalved && lanes == kGranule && inside && lane % kGranule == 0)
+        if constexpr (Variant::kHalved) {
+            typename Side::Summary s = Side::nothing();
+            Side::add(args, t, min(i, last), s);
+            merge_lanes<Side>(s, 1, kGranule);
+            if (i <= last && lane % kGranule == 0)
                 granules[i / kGranule] = s;
-            Side::merge(s, shuffle_xor(s, lanes));
+            Side::merge(all, s);
+        } else {
+            Side::add(args, t, min(i, last), all);
         }
-        Side::merge(all, s);
     }
+    merge_lanes<Side>(all, Variant::kHalved ? kGranule : 1, 32);
     if (lane == 0)
         tiles[first / kWidth] = all;
     return all;
 }
 
+constexpr int kSummarizeWarps = FACC_SUMMARIZE_THREADS / 32;
+static_assert(kSummarizeWarps == 32, "one for each tile of a window");
+
 FACC_FN void summarize_window(const KernelArgs &args, int id)
 {
-    constexpr int kWarpsHere = FACC_PREPARE_THREADS / 32;
-    __shared__ Variant::KvSummary parts[kWarpsHere];
+    __shared__ Variant::KvSummary parts[kSummarizeWarps];
     const int ids = args.schedule.kv_ids[FACC_LEVEL_WINDOW], h = id / ids;
     const Place place = place_of(args, args.cu_seqlens_kv, args.Skv, kWindow, id % ids);
     const Sequence sequence = sequence_of(args, place.b);
     if (place.item > (sequence.kv_len - 1) / kWindow || sequence.kv_len == 0)
         return;
-    const Variant::Tile t = Variant::tile(args, place.b, h);
-    Variant::KvSummary *tiles = records_of<KvSide>(args, FACC_LEVEL_TILE, place.b, h);
-    Variant::KvSummary *granules = records_of<KvSide>(args, FACC_LEVEL_GRANULE, place.b, h);
-    const int warp = threadIdx.x / 32;
-
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int first = place.item * kWindow + warp * kTileN;
     Variant::KvSummary all = Variant::kv_nothing();
-#pragma unroll 1
-    for (int i = warp; i < 32; i += kWarpsHere) {
-        const int first = place.item * kWindow + i * kTileN;
-        if (first >= sequence.kv_len)
-            break;
-        Variant::kv_merge(
-            all, summarize_tile<KvSide, kTileN>(args, t, first, sequence.kv_len, tiles, granules));
-    }
-    if (threadIdx.x % 32 == 0)
+    if (first < sequence.kv_len)
+        all = summarize_tile<KvSide, kTileN>(
+            args, Variant::tile(args, place.b, h), first, sequence.kv_len,
+            records_of<KvSide>(args, FACC_LEVEL_TILE, place.b, h),
+            records_of<KvSide>(args, FACC_LEVEL_GRANULE, place.b, h));
+    if (lane == 0)
         parts[warp] = all;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int i = 1; i < kWarpsHere; ++i)
-            Variant::kv_merge(all, parts[i]);
+    if (warp > 0)
+        return;
+    all = parts[lane];
+    merge_lanes<KvSide>(all, 1, 32);
+    if (lane == 0)
         static_cast<Variant::KvSummary *>(KvSide::records(args, FACC_LEVEL_WINDOW))[id] = all;
-    }
 }
 
-FACC_FN void summarize_rows(const KernelArgs &args, int id)
+// By a warp: a group's rows of a query tile.
+FACC_FN void summarize_rows(const KernelArgs &args, int id, int group)
 {
     const int h = id / args.schedule.row_ids;
     const Place place =
         place_of(args, args.cu_seqlens_q, args.Sq, kTileM, id % args.schedule.row_ids);
     const Sequence sequence = sequence_of(args, place.b);
-    if (place.item > (sequence.q_len - 1) / kTileM || sequence.q_len == 0)
-        return;
-    const int group = threadIdx.x / 32;
     const int first = place.item * kTileM + group * kRowsPerGroup;
-    if (group >= kGroups || first >= sequence.q_len)
+    if (place.item > (sequence.q_len - 1) / kTileM || first >= sequence.q_len)
         return;
     const Variant::Tile t = Variant::tile(args, place.b, h);
     summarize_tile<QSide, kRowsPerGroup>(args, t, first, sequence.q_len,
@@ -156,8 +160,8 @@ FACC_FN void summarize_rows(const KernelArgs &args, int id)
                                          records_of<QSide>(args, FACC_LEVEL_GRANULE, place.b, h));
 }
 
-// One CTA per window of KV, then one per query tile.
-extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
+// One CTA per window of KV, then one per so many query tiles as it has warps for.
+extern "C" __global__ void __launch_bounds__(FACC_SUMMARIZE_THREADS)
     facc_summarize(const __grid_constant__ KernelArgs args)
 {
     int id = blockIdx.x;
@@ -170,6 +174,9 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
         }
         id -= windows;
     }
-    if constexpr (QSide::kHas)
-        summarize_rows(args, id);
+    if constexpr (QSide::kHas) {
+        const int warp = threadIdx.x / 32, row = id * (kSummarizeWarps / kGroups) + warp / kGroups;
+        if (row < args.schedule.max_rows)
+            summarize_rows(args, row, warp % kGroups);
+    }
 }

@@ -217,8 +217,8 @@ static void run(const KernelArgs &a)
                      FACC_PREPARE_THREADS, [&] { facc_block_classes(a); });
     if (Variant::kHasQSummary || Variant::kHasKvSummary)
         simt::launch((Variant::kHasKvSummary ? heads * s.kv_ids[FACC_LEVEL_WINDOW] : 0) +
-                         (Variant::kHasQSummary ? s.max_rows : 0),
-                     FACC_PREPARE_THREADS, [&] { facc_summarize(a); });
+                         (Variant::kHasQSummary ? (s.max_rows * kGroups + 31) / 32 : 0),
+                     FACC_SUMMARIZE_THREADS, [&] { facc_summarize(a); });
     if (kScans)
         simt::launch(s.max_rows * s.windows, FACC_PREPARE_THREADS, [&] { facc_scan(a); });
     simt::launch((s.max_rows + 3) / 4, FACC_PREPARE_THREADS, [&] { facc_schedule(a); });
