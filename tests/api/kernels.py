@@ -1,6 +1,7 @@
 """Reads `facc compile --json` and fails on spills that have no exception.
 
-spills.txt has one line per exception: FILE DTYPE D/DV ARCH BYTES reason."""
+spills.txt has one line per exception: FILE DTYPE D/DV ARCH BYTES reason; FILE
+of variants for packed sequences ends in +packed, with block lists in +blocks."""
 import json
 import sys
 
@@ -17,7 +18,8 @@ def main(report, exceptions):
     bad = 0
     for r in rows:
         dims = "%d/%d" % (r["head_dim"], r["head_dim_v"])
-        key = r["file"] or "-", r["dtype"], dims, str(r["arch"])
+        hints = ("+packed" if r["packed"] else "") + ("+blocks" if r["block_mask"] else "")
+        key = (r["file"] or "-") + hints, r["dtype"], dims, str(r["arch"])
         if r["status"] != "FACC_OK" or r["spill_bytes"] > allowed.get(key, 0):
             bad += 1
             print(*key, r["status"], r["spill_bytes"], "spill bytes", r["message"])

@@ -29,4 +29,6 @@ else
     check --mask 'q >= kv' --head-dim 64,72,128,192/128,256 --arch $archs
     check examples/*.lua --dtype bf16 --head-dim 128 --arch 80,90
 fi
+check --mask 'q >= kv' --head-dim 64,128 --arch 80,90 --packed
+check --mask 'q >= kv' --head-dim 64 --arch 80,90 --block-mask
 exit $status
