@@ -18,7 +18,7 @@ struct Sequence {
 FACC_FN Sequence sequence_of(const KernelArgs &args, int b)
 {
     Sequence s{args.Sq, 0, args.Skv, 0, 0};
-    if (args.cu_seqlens_q) {
+    if (kPacked && args.cu_seqlens_q) {
         s.q_start = args.cu_seqlens_q[b];
         s.kv_start = args.cu_seqlens_kv[b];
         s.rows = max(0, min(args.cu_seqlens_q[b + 1] - args.cu_seqlens_q[b], args.Sq));
@@ -36,7 +36,7 @@ FACC_FN int first_id(const KernelArgs &args, const int *cu, int length, int widt
 {
     if (!args.schedule.per_b)
         return 0;
-    return cu ? cu[b] / width + b : b * ((length + width - 1) / width);
+    return kPacked && cu ? cu[b] / width + b : b * ((length + width - 1) / width);
 }
 
 struct Place {
@@ -47,7 +47,7 @@ FACC_FN Place place_of(const KernelArgs &args, const int *cu, int length, int wi
 {
     if (!args.schedule.per_b)
         return Place{0, id};
-    if (!cu) {
+    if (!kPacked || !cu) {
         const int items = (length + width - 1) / width;
         return Place{id / items, id % items};
     }
