@@ -31,11 +31,23 @@ static struct interval anything(enum ir_type type, const struct slot_info *i)
     return r;
 }
 
+/* The most positions that a sequence uses. */
+static int64_t longest(const int32_t *used, int64_t n, int64_t size)
+{
+    int64_t most = 0;
+    if (used == NULL)
+        return size;
+    for (int64_t b = 0; b < n; b++)
+        most = used[b] > most ? used[b] : most;
+    return most;
+}
+
 struct verdict_state *verdict_state_new(const struct verdict_plan *plan,
                                         enum eval_precision prec,
                                         const struct eval_env *env)
 {
-    const int64_t cap[SIDES] = {env->Sq, env->Skv};
+    const int64_t cap[SIDES] = {longest(env->len_q, env->B, env->Sq),
+                                longest(env->len_kv, env->B, env->Skv)};
     struct verdict_state *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;

@@ -477,6 +477,31 @@ START_TEST(no_positions)
 }
 END_TEST
 
+/* Sequences that are packed or padded: what is made is of the lengths that are
+ * used, however long one might be. */
+START_TEST(memory_is_of_the_used_lengths)
+{
+    HAND;
+    const int32_t few[2] = {N, 9};
+    w->env.len_q = w->env.len_kv = few;
+    w->env.Sq = w->env.Skv = 1 << 30;
+    int row = of_side(w, SIDE_Q, load1(f, T_INT, f->q), IR_NONE);
+    int column = of_side(w, SIDE_KV, load1(f, T_INT, f->kv), IR_NONE);
+    difference(w, IR_GE0, row, column, 0);
+    struct verdict_state *s = verdict_state_new(
+        verdict_plan_new(f->g, &w->p), EVAL_F32, &w->env);
+    ck_assert_ptr_nonnull(s);
+    for (int b = 0; b < 2; b++) {
+        verdict_state_head(s, b, 0);
+        ck_assert_int_eq(verdict_eval(s, 0, few[b] - 1, 0, few[b] - 1),
+                         VERDICT_PARTIAL);
+        ck_assert_int_eq(verdict_eval(s, 7, 8, 0, 6), VERDICT_FULL);
+    }
+    verdict_state_free(s);
+    hand_close(w);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {linear_forms, lengths_bound_the_positions,
@@ -484,7 +509,8 @@ int main(void)
                                   floats,       operations,
                                   loads,        anything_is_partial,
                                   bad_reads,    forms,
-                                  halving,      no_positions};
+                                  halving,      no_positions,
+                                  memory_is_of_the_used_lengths};
     return run_tests("verdict interpreter", tests,
                      sizeof tests / sizeof *tests);
 }
