@@ -113,8 +113,9 @@ struct verdict_plan;
 struct verdict_plan *verdict_plan_new(struct ir_graph *g,
                                       const struct verdict_program *p);
 
-/* One thread's scratch, of a size with the longest used length. NULL when
- * memory is out. Everything borrowed for its life. The precision is that of the cells the verdicts are about. */
+/* One thread's scratch, as large as the longest used length wants. NULL when
+ * memory is out. Everything borrowed for its life. The precision is that of
+ * the cells the verdicts are about. */
 struct verdict_state;
 struct verdict_state *verdict_state_new(const struct verdict_plan *plan,
                                         enum eval_precision prec,
