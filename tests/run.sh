@@ -92,6 +92,7 @@ if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
+    step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
 fi
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py

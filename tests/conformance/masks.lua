@@ -1,8 +1,9 @@
 local want = "M02"
 -- The masks of the list, of S = 2,048 tokens, for tests of verdicts: each as a
--- user would write it. The first line chooses one; tests put the other names
--- there. Lengths may be shorter than S; tests/unit/verdict_data.h fills the
--- tensors (documents, windows, page tables, …) by their names.
+-- user would write it (mods.lua has the same rows for 256 tokens, for tests of
+-- values). The first line chooses one; tests put the other names there.
+-- Lengths may be shorter than S; tests/unit/verdict_data.h fills the tensors
+-- (documents, windows, page tables, …) by their names.
 local facc = require "facc"
 local B, H, S = 2, 4, 2048
 local inf = math.huge

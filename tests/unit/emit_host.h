@@ -77,12 +77,18 @@ static float toward(double x, float end)
         return toward(expression, INFINITY);                                   \
     }
 HOST_ROUNDED(__fadd, float, (double)a + b)
-HOST_ROUNDED(__fmul, float, (double)a * b)
+HOST_ROUNDED(__fmul, float, double{a} * b)
 HOST_ROUNDED(__fdiv, float, (double)a / b)
 #undef HOST_ROUNDED
 #define HOST_ROUNDED(name, type, expression)                                   \
-    static float name##_rd(type a) { return toward(expression, -INFINITY); }   \
-    static float name##_ru(type a) { return toward(expression, INFINITY); }
+    static float name##_rd(type a)                                             \
+    {                                                                          \
+        return toward(expression, -INFINITY);                                  \
+    }                                                                          \
+    static float name##_ru(type a)                                             \
+    {                                                                          \
+        return toward(expression, INFINITY);                                   \
+    }
 HOST_ROUNDED(__fsqrt, float, std::sqrt((double)a))
 HOST_ROUNDED(__int2float, int, (double)a)
 #undef HOST_ROUNDED

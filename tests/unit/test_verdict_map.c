@@ -338,8 +338,7 @@ START_TEST(packed)
 }
 END_TEST
 
-/* --- block lists ------------------------------------------------------------
- */
+/* --- block lists ---------------------------------------------------------- */
 
 enum { BLOCK_Q = 20, BLOCK_KV = 10, ROWS = 4, COLS = 8 };
 static int32_t partial_counts[B * ROWS], partial_list[B * ROWS * COLS],
@@ -409,8 +408,7 @@ START_TEST(given)
 }
 END_TEST
 
-/* --- what there is not -------------------------------------------------------
- */
+/* --- what there is not ---------------------------------------------------- */
 
 /* Which cells count is not known; that those above the diagonal do not, is. */
 START_TEST(opaque)
