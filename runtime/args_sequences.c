@@ -126,6 +126,19 @@ static bool covers(const facc_block_mask *m, const struct args_rules *r,
     return true;
 }
 
+/* Numbers of rows and entries of all lists are 64-bit, as are their bytes. */
+static bool lists_fit(const facc_block_mask *m, const struct args_rules *r,
+                      const struct args_sizes *z, struct diag *d)
+{
+    const int b = m->per_b ? z->B : 1, h = m->per_h ? z->H : 1;
+    if ((double)b * h * m->rows * m->cols * (double)sizeof(int32_t) <= 4e18)
+        return true;
+    return FAIL(r, FACC_ERR_ARGUMENT,
+                "block_mask: lists of %d x %d x %d x %d blocks reach beyond a "
+                "64-bit address space",
+                b, h, m->rows, m->cols);
+}
+
 /* FlexAttention asks score_mod in full blocks, mask_mod not; here what both
  * mask is one mask. */
 static bool full_blocks_fit(const facc_block_mask *m,
@@ -156,7 +169,8 @@ static bool block_mask_fits(const facc_args *a, const struct args_rules *r,
                     "kernel with facc_variant.block_mask 1");
     return !a->block_mask ||
            (versioned_read(m, sizeof *m, a->block_mask, "facc_block_mask", d) &&
-            covers(m, r, z, d) && lists_whole(m, r, d) &&
+            covers(m, r, z, d) && lists_fit(m, r, z, d) &&
+            lists_whole(m, r, d) &&
             full_blocks_fit(m, r, s, d));
 }
 

@@ -565,6 +565,42 @@ START_TEST(nothing)
 }
 END_TEST
 
+/* Lists whose entries have no 64-bit numbers: 2^30 sequences of 8 heads. The
+ * sizes alone say so; nothing is read. */
+START_TEST(too_many_blocks)
+{
+    static const char lua[] = "local facc = require 'facc'\nreturn "
+                              "facc.attention { mask_mod = function(b, h, q, "
+                              "kv) return q >= kv end }";
+    static const int32_t list[2];
+    facc_block_mask m = FACC_BLOCK_MASK_INIT;
+    facc_args a = FACC_ARGS_INIT;
+    facc_error err = FACC_ERROR_INIT;
+    facc_ctx *ctx;
+    facc_program *p;
+    a.q = a.k = a.v = a.o = shaped(1 << 30, 8, 2);
+    for (int d = 0; d < 4; d++)
+        a.q.stride[d] = a.k.stride[d] = a.v.stride[d] = a.o.stride[d] = 0;
+    m.block_q = m.block_kv = 1;
+    m.rows = 1 << 30;
+    m.cols = 2;
+    m.per_b = m.per_h = 1;
+    m.kv_num_blocks = m.kv_indices = list;
+    a.block_mask = &m;
+    ck_assert_int_eq(facc_ctx_create(&ctx, NULL, NULL), FACC_OK);
+    ck_assert_int_eq(facc_program_load_string(&p, ctx, "t.lua", lua,
+                                              sizeof lua - 1, NULL),
+                     FACC_OK);
+    ck_assert_int_eq(
+        facc_verdict_map(ctx, p, &a, 0, 0, 1, 1, NULL, NULL, NULL, &err),
+        FACC_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "block_mask: lists of") != NULL, "%s",
+                  err.message);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("verdict_map");
@@ -580,6 +616,7 @@ int main(void)
     tcase_add_test(t, arguments);
     tcase_add_test(t, outside);
     tcase_add_test(t, nothing);
+    tcase_add_test(t, too_many_blocks);
     suite_add_tcase(s, shapes);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
