@@ -44,7 +44,7 @@ struct Loop {
     unsigned k0, v0; // shared buffers
     Addresses a;
     float multiplier; // of scores as make_weights gets them
-    Rows rows;
+    Rows rows;        // with kRowsShared read anew in each tile that is masked
     QFragments q;
 
     __device__ __forceinline__ Loop(const KernelArgs &args, const Work &w, unsigned shared,
@@ -71,6 +71,12 @@ struct Loop {
         fill_stage<kGroupThreads>(args, w, stage, buffer, tile * kTileN);
     }
 
+    // This thread's first; the others are 8 apart.
+    static __device__ __forceinline__ int row_in_tile()
+    {
+        return threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
+    }
+
     // Q and what depends on it; the caller has started K of the first tile (and V with one group
     // and two stages).
     __device__ __forceinline__ void prepare(unsigned shared)
@@ -81,10 +87,14 @@ struct Loop {
             multiplier = settle_scale(args.scale_log2, shared);
         else if constexpr (Variant::kHasScore)
             multiplier = Variant::multiplier(args, w.t);
+        if constexpr (kRowsShared) {
+            for (int i = threadIdx.x; i < kTileM; i += kThreads)
+                stage.row[i] = Variant::row(args, w.t, w.q0 + i);
+        } else {
 #pragma unroll
-        for (int i = 0; i < 2 * kBlocksM; ++i)
-            rows[i / 2][i % 2] = Variant::row(
-                args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * i);
+            for (int i = 0; i < 2 * kBlocksM; ++i)
+                rows[i / 2][i % 2] = Variant::row(args, w.t, w.q0 + row_in_tile() + 8 * i);
+        }
         cp_async_wait<0>();
         __syncthreads();
         if constexpr (kQInRegisters)
@@ -110,6 +120,10 @@ struct Loop {
             apply_tile<true, false>(args, w, rows, stage, buffer, kv0, s, tops);
         }
         if (work == kTileMasked) {
+            if constexpr (kRowsShared)
+#pragma unroll
+                for (int i = 0; i < 2 * kBlocksM; ++i)
+                    rows[i / 2][i % 2] = stage.row[row_in_tile() + 8 * i];
             if constexpr (kMasks && !kMaskAtOnce)
                 apply_tile<Variant::kMaskNeedsScore, true>(args, w, rows, stage, buffer, kv0, s,
                                                            tops);

@@ -110,7 +110,8 @@ __device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
             const uint2 *entries = reinterpret_cast<const uint2 *>(args.schedule.entries) +
                                    static_cast<long long>(id) * room;
             const int words = id < 0 ? 0 : min(room, Work::kStaged * Work::kEntryWords);
-            for (int i = threadIdx.x; i < words; i += kThreads)
+            // the last threads first: thread 0 waits for the row meanwhile
+            for (int i = kThreads - 1 - threadIdx.x; i < words; i += kThreads)
                 w.staged[i] = entries[i];
             if (threadIdx.x == 0)
                 w.entries = entries;

@@ -27,7 +27,16 @@ constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kTableBytes;
 constexpr bool kStageDiag =
     Variant::kStageDiag && kDiagBytes + (kStageCol ? kColBytes : 0) <= kTableBytes;
 
+// True: values of rows are kept in shared memory, where only tiles that are masked read them;
+// else in registers, through the whole loop. A score needs them in every tile.
+constexpr int kRowTableBytes = kTileM * static_cast<int>(sizeof(Variant::Row));
+constexpr bool kRowsShared =
+    kListed && Variant::kHasMask && !kMaskAtOnce && !Variant::kHasScore &&
+    sizeof(Variant::Row) >= 4 &&
+    kRowTableBytes + (kStageCol ? kColBytes : 0) + (kStageDiag ? kDiagBytes : 0) <= kTableBytes;
+
 struct Stage {
+    Variant::Row row[kRowsShared ? kTileM : 1];
     ColPair col[kStageBuffers][kStageCol ? kTileN / 2 : 1];
     Variant::Diag diag[kStageBuffers][kStageDiag ? kDiagonals : 1];
 };
