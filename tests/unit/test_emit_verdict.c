@@ -8,9 +8,9 @@
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/emit_build.h"
 #include "tests/unit/verdict_cells.h"
-#include "tests/unit/verdict_data.h"
+#include "tests/unit/verdict_list.h"
 
-enum { MOST = 160, RANDOM = 150, RECTANGLES = 150 };
+enum { RANDOM = 150, RECTANGLES = 150 };
 
 typedef int plan_fn(const void *args, int b, int h, int q_first, int q_last,
                     int kv_first, int kv_last);
@@ -20,16 +20,6 @@ struct tally {
     long rectangles, decided, interpreted; /* decided by us, by it */
     long other; /* where it may differ: how often it does */
 };
-
-static struct program *compile(const char *label, const char *text)
-{
-    struct diag d;
-    diag_init(&d);
-    struct program *p =
-        compile_program(&alloc_libc, label, text, strlen(text), NULL, &d);
-    ck_assert_msg(p != NULL, "%s: %s", label, d.message);
-    return p;
-}
 
 /* Ends of floats are rounded differently, and indices that may be outside are
  * clamped there, unknown here. */
@@ -192,7 +182,7 @@ START_TEST(random_masks)
     for (uint64_t seed = 40000; n < RANDOM; seed++) {
         modgen(seed, text);
         snprintf(label[n], sizeof label[n], "modgen %d", (int)seed);
-        p[n] = compile(label[n], text);
+        p[n] = list_compile(label[n], text);
         if (is_planned(p[n]))
             n++;
         else
@@ -217,92 +207,20 @@ END_TEST
 
 /* --- the list ------------------------------------------------------------- */
 
-struct entry {
-    char name[32];
-    struct program *p;
-};
-
-/* One mask of the list by its name. */
-static struct program *open_mask(const char *list, const char *name)
-{
-    static const char first[] = "local want = \"M02\"\n";
-    static char text[1 << 17];
-    ck_assert(strncmp(list, first, strlen(first)) == 0);
-    snprintf(text, sizeof text, "local want = \"%s\"\n%s", name,
-             list + strlen(first));
-    return compile(name, text);
-}
-
-static const char *read_list(void)
-{
-    static char list[1 << 16];
-    FILE *f = fopen(FACC_SOURCE_DIR "/tests/conformance/masks.lua", "rb");
-    ck_assert_ptr_nonnull(f);
-    const size_t size = fread(list, 1, sizeof list - 1, f);
-    fclose(f);
-    list[size] = '\0';
-    return list;
-}
-
-/* Those that have a plan. */
-static int open_list(struct entry *e)
-{
-    const char *list = read_list();
-    int n = 0;
-    for (const char *s = list; (s = strchr(s, '\n')) != NULL;) {
-        struct entry *x = &e[n];
-        s++;
-        if (sscanf(s, "score(\"%31[^\"]", x->name) != 1 &&
-            sscanf(s, "mask(\"%31[^\"]", x->name) != 1)
-            continue;
-        ck_assert_int_lt(n, MOST);
-        x->p = open_mask(list, x->name);
-        if (is_planned(x->p))
-            n++;
-        else
-            program_free(x->p);
-    }
-    return n;
-}
-
-/* Data of the list for random lengths, params and documents. */
-static void open_list_data(struct data *d, const struct ir_graph *g,
-                           uint64_t seed, int64_t most)
-{
-    memset(d, 0, sizeof *d);
-    d->env = (struct eval_env){.B = 2,
-                               .H = 4,
-                               .Hkv = 2,
-                               .Sq = 1 + data_pick(seed, 1, most),
-                               .Skv = 1 + data_pick(seed, 2, most)};
-    for (int b = 0; b < 2; b++) {
-        d->len_q[b] = (int32_t)(1 + data_pick(seed, 3, d->env.Sq));
-        d->len_kv[b] = (int32_t)(1 + data_pick(seed, 4, d->env.Skv));
-    }
-    if (seed % 2) {
-        d->env.len_q = d->len_q;
-        d->env.len_kv = d->len_kv;
-    }
-    data_list(d, g, seed);
-    d->param[0].i = data_pick(seed, 5, 200) - 50;
-    d->param[1].i = data_pick(seed, 6, 300) - 20;
-    d->param[2].i = data_pick(seed, 7, 3000) - 1000;
-}
-
 START_TEST(list)
 {
-    static struct entry e[MOST];
-    static struct program *p[MOST];
+    static struct list_entry e[LIST_MOST];
+    static struct program *p[LIST_MOST];
     static struct data d;
     struct tally t = {0};
     if (emit_no_compiler())
         return;
-    const int n = open_list(e);
+    const int n = list_open(e, is_planned);
     for (int k = 0; k < n; k++)
         p[k] = e[k].p;
     void *so = emit_build(p, n, false, "-O0");
     for (uint64_t i = 0; i < 4; i++) {
-        open_list_data(&d, p[0]->graph, 8000 + i, 600);
+        list_random_data(&d, p[0]->graph, 8000 + i, 600);
         for (int k = 0; k < n; k++) {
             plan_fn *plan;
             *(void **)&plan = emit_function(so, "plan_%d", k);
@@ -310,8 +228,7 @@ START_TEST(list)
         }
         data_free(&d);
     }
-    for (int k = 0; k < n; k++)
-        program_free(p[k]);
+    list_close(e, n);
     dlclose(so);
     print_tally("list", n, &t);
 }
@@ -330,7 +247,7 @@ START_TEST(time_of_a_verdict)
     if (emit_no_compiler())
         return;
     for (int k = 0; k < N; k++)
-        p[k] = open_mask(read_list(), names[k]);
+        p[k] = list_open_one(list_text(), names[k]);
     void *so = emit_build(p, N, false, "-O2");
     memset(&d, 0, sizeof d);
     d.env = (struct eval_env){

@@ -12,10 +12,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "compiler/compile.h"
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/verdict_cells.h"
-#include "tests/unit/verdict_data.h"
+#include "tests/unit/verdict_list.h"
 
 #ifdef FACC_VERIFY /* slow: sanitizers */
 enum { SCALE = 8 };
@@ -39,16 +38,6 @@ static double seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static struct program *compile(const char *label, const char *text)
-{
-    struct diag d;
-    diag_init(&d);
-    struct program *p =
-        compile_program(&alloc_libc, label, text, strlen(text), NULL, &d);
-    ck_assert_msg(p != NULL, "%s: %s", label, d.message);
-    return p;
 }
 
 /* --- soundness ------------------------------------------------------------ */
@@ -185,7 +174,7 @@ START_TEST(random_masks)
         uint64_t seed = k + (is_long() ? 1000000 : 0);
         snprintf(label, sizeof label, "modgen %llu", (unsigned long long)seed);
         modgen(seed, text);
-        struct program *p = compile(label, text);
+        struct program *p = list_compile(label, text);
         for (uint64_t i = 0; i < 2 && p->verdict.tier != TIER_NONE; i++) {
             struct data d;
             open_modgen_data(&d, p->graph, seed * 4 + i);
@@ -254,7 +243,7 @@ START_TEST(bad_reads_are_partial)
         struct data d;
         uint64_t seed = 500000 + (uint64_t)k;
         modgen(seed, text);
-        struct program *p = compile("modgen", text);
+        struct program *p = list_compile("modgen", text);
         open_modgen_data(&d, p->graph, seed);
         shrink(&d, p->graph, seed);
         struct verdict_state *s =
@@ -292,79 +281,24 @@ END_TEST
 
 /* --- the list ------------------------------------------------------------- */
 
-struct entry {
-    char name[32];
-    struct program *p;
-};
-
-enum { MOST_ENTRIES = 160 };
-
-static int open_list(struct entry *e)
-{
-    static char list[1 << 16], text[1 << 17];
-    const char *first = "local want = \"M02\"\n";
-    int n = 0;
-    FILE *f = fopen(FACC_SOURCE_DIR "/tests/conformance/masks.lua", "rb");
-    ck_assert_ptr_nonnull(f);
-    size_t size = fread(list, 1, sizeof list - 1, f);
-    fclose(f);
-    list[size] = '\0';
-    ck_assert(strncmp(list, first, strlen(first)) == 0);
-    for (const char *p = list; (p = strchr(p, '\n')) != NULL;) {
-        struct entry *x = &e[n];
-        p++;
-        if (sscanf(p, "score(\"%31[^\"]", x->name) != 1 &&
-            sscanf(p, "mask(\"%31[^\"]", x->name) != 1)
-            continue;
-        snprintf(text, sizeof text, "local want = \"%s\"\n%s", x->name,
-                 list + strlen(first));
-        ck_assert_int_lt(++n, MOST_ENTRIES);
-        x->p = compile(x->name, text);
-    }
-    ck_assert_int_ge(n, 100);
-    return n;
-}
-
-static void close_list(struct entry *e, int n)
-{
-    for (int k = 0; k < n; k++)
-        program_free(e[k].p);
-}
-
 START_TEST(list_at_random_lengths)
 {
-    static struct entry list[MOST_ENTRIES];
+    static struct list_entry list[LIST_MOST];
     static struct data d;
-    int n = open_list(list);
+    int n = list_open(list, NULL);
     struct tally t = {0};
     double began = seconds();
+    ck_assert_int_ge(n, 100);
     for (int r = 0; t.tiles < n_tiles / 4; r++) {
         uint64_t seed = 7000 + (uint64_t)r;
-        memset(&d, 0, sizeof d);
-        int64_t most = r % 8 == 7 ? DATA_TOKENS : 700 / SCALE;
-        d.env = (struct eval_env){.B = 2,
-                                  .H = 4,
-                                  .Hkv = 2,
-                                  .Sq = 1 + data_pick(seed, 1, most),
-                                  .Skv = 1 + data_pick(seed, 2, most)};
-        for (int b = 0; b < 2; b++) {
-            d.len_q[b] = (int32_t)(1 + data_pick(seed, 3, d.env.Sq));
-            d.len_kv[b] = (int32_t)(1 + data_pick(seed, 4, d.env.Skv));
-        }
-        if (r % 2) {
-            d.env.len_q = d.len_q;
-            d.env.len_kv = d.len_kv;
-        }
-        data_list(&d, list[0].p->graph, seed);
-        d.param[0].i = data_pick(seed, 5, 200) - 50;
-        d.param[1].i = data_pick(seed, 6, 300) - 20;
-        d.param[2].i = data_pick(seed, 7, 3000) - 1000;
+        const int64_t most = r % 8 == 7 ? DATA_TOKENS : 700 / SCALE;
+        list_random_data(&d, list[0].p->graph, seed, most);
         for (int k = 0; k < n; k++)
             check_program(list[k].name, list[k].p, &d.env, seed, 2,
                           is_long() ? 5000 : 800 / SCALE, &t);
         data_free(&d);
     }
-    close_list(list, n);
+    list_close(list, n);
     print_tally("list, random lengths", &t, seconds() - began);
     ck_assert_int_eq(t.outside, 0);
     ck_assert_int_gt(t.decided, t.really / 2);
@@ -409,7 +343,7 @@ static double missed(const char *label, struct verdict_state *s,
 static const int shapes[4][2] = {{64, 64}, {64, 128}, {128, 64}, {128, 128}};
 
 /* One mask of the list; the worst shape's share. *ns: of a verdict. */
-static double sharpness(const struct entry *e, const struct eval_env *env,
+static double sharpness(const struct list_entry *e, const struct eval_env *env,
                         struct tally *t, double *ns)
 {
     double worst = 0, share[4], took = 0;
@@ -444,9 +378,9 @@ static double sharpness(const struct entry *e, const struct eval_env *env,
 
 START_TEST(list_is_sharp)
 {
-    static struct entry list[MOST_ENTRIES];
+    static struct list_entry list[LIST_MOST];
     static struct data d;
-    int n = open_list(list), over = 0;
+    int n = list_open(list, NULL), over = 0;
     struct tally t = {0};
     double began = seconds(), ns, sum = 0, slowest = 0;
     memset(&d, 0, sizeof d);
@@ -473,7 +407,7 @@ START_TEST(list_is_sharp)
     printf("interpreted verdict: %.0f ns on average, %.0f at most\n", sum / n,
            slowest);
     data_free(&d);
-    close_list(list, n);
+    list_close(list, n);
     ck_assert_int_eq(over, 0);
 }
 END_TEST
