@@ -170,8 +170,7 @@ static bool block_mask_fits(const facc_args *a, const struct args_rules *r,
     return !a->block_mask ||
            (versioned_read(m, sizeof *m, a->block_mask, "facc_block_mask", d) &&
             covers(m, r, z, d) && lists_fit(m, r, z, d) &&
-            lists_whole(m, r, d) &&
-            full_blocks_fit(m, r, s, d));
+            lists_whole(m, r, d) && full_blocks_fit(m, r, s, d));
 }
 
 /* ----------------------------------------------------------------------- */

@@ -488,8 +488,8 @@ START_TEST(memory_is_of_the_used_lengths)
     int row = of_side(w, SIDE_Q, load1(f, T_INT, f->q), IR_NONE);
     int column = of_side(w, SIDE_KV, load1(f, T_INT, f->kv), IR_NONE);
     difference(w, IR_GE0, row, column, 0);
-    struct verdict_state *s = verdict_state_new(
-        verdict_plan_new(f->g, &w->p), EVAL_F32, &w->env);
+    struct verdict_plan *plan = verdict_plan_new(f->g, &w->p);
+    struct verdict_state *s = verdict_state_new(plan, EVAL_F32, &w->env);
     ck_assert_ptr_nonnull(s);
     for (int b = 0; b < 2; b++) {
         verdict_state_head(s, b, 0);
