@@ -588,9 +588,9 @@ START_TEST(too_many_blocks)
     m.kv_num_blocks = m.kv_indices = list;
     a.block_mask = &m;
     ck_assert_int_eq(facc_ctx_create(&ctx, NULL, NULL), FACC_OK);
-    ck_assert_int_eq(facc_program_load_string(&p, ctx, "t.lua", lua,
-                                              sizeof lua - 1, NULL),
-                     FACC_OK);
+    ck_assert_int_eq(
+        facc_program_load_string(&p, ctx, "t.lua", lua, sizeof lua - 1, NULL),
+        FACC_OK);
     ck_assert_int_eq(
         facc_verdict_map(ctx, p, &a, 0, 0, 1, 1, NULL, NULL, NULL, &err),
         FACC_ERR_ARGUMENT);
