@@ -504,12 +504,18 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {linear_forms, lengths_bound_the_positions,
-                                  summaries,    guards,
-                                  floats,       operations,
-                                  loads,        anything_is_partial,
-                                  bad_reads,    forms,
-                                  halving,      no_positions,
+    const TTest *const tests[] = {linear_forms,
+                                  lengths_bound_the_positions,
+                                  summaries,
+                                  guards,
+                                  floats,
+                                  operations,
+                                  loads,
+                                  anything_is_partial,
+                                  bad_reads,
+                                  forms,
+                                  halving,
+                                  no_positions,
                                   memory_is_of_the_used_lengths};
     return run_tests("verdict interpreter", tests,
                      sizeof tests / sizeof *tests);
