@@ -76,10 +76,10 @@ template <class T> FACC_FN T shuffle_xor(const T &x, int lanes)
     return w.value;
 }
 
-// By a warp: of `first` lanes each to that of `end` lanes, powers of two.
+// By a warp: of `first` lanes each to that of `end` lanes, powers of two. A loop: compile time.
 template <class Side> FACC_FN void merge_lanes(typename Side::Summary &s, int first, int end)
 {
-#pragma unroll
+#pragma unroll 1
     for (int lanes = first; lanes < end; lanes *= 2)
         Side::merge(s, shuffle_xor(s, lanes));
 }
