@@ -105,20 +105,19 @@ __device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
     if (kListed || (kPacked && args.schedule.rows)) {
         const Turn turn = find_turn(args);
         const int id = args.schedule.order[turn.place];
+        item = scheduled_item(args, turn.head, id); // under way while the list is staged
         if constexpr (kListed) {
             const int room = args.schedule.max_entries * Work::kEntryWords;
             const uint2 *entries = reinterpret_cast<const uint2 *>(args.schedule.entries) +
                                    static_cast<long long>(id) * room;
             const int words = id < 0 ? 0 : min(room, Work::kStaged * Work::kEntryWords);
-            // the last threads first: thread 0 waits for the row meanwhile
-            for (int i = kThreads - 1 - threadIdx.x; i < words; i += kThreads)
+            for (int i = threadIdx.x; i < words; i += kThreads)
                 w.staged[i] = entries[i];
             if (threadIdx.x == 0)
                 w.entries = entries;
         }
         if (threadIdx.x != 0)
             return;
-        item = scheduled_item(args, turn.head, id);
         w.n_entries = item.n_entries;
     } else {
         if (threadIdx.x != 0)

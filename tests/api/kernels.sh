@@ -30,5 +30,5 @@ else
     check examples/*.lua --dtype bf16 --head-dim 128 --arch 80,90
 fi
 check --mask 'q >= kv' --head-dim 64,128 --arch 80,90 --packed
-check --mask 'q >= kv' --head-dim 64 --arch 80,90 --block-mask
+check --mask 'q >= kv' --head-dim 64,128 --arch 80,90 --block-mask
 exit $status
