@@ -30,6 +30,19 @@ bool dtype_is_float(enum dtype t);
 /* One element as a double or integer, exactly. */
 double dtype_load_f64(enum dtype t, const void *element);
 int64_t dtype_load_i64(enum dtype t, const void *element);
+
+/* What mods see of an i64 element of a captured tensor: beyond these ends it
+ * counts as the end ("no limit" may be INT64_MAX), so that sums of several
+ * stay in 64 bits. facc_load_i64 of variant_math.cuh does the same. */
+#define DTYPE_WIDE_MIN (-((int64_t)1 << 60))
+#define DTYPE_WIDE_MAX (((int64_t)1 << 60) - 1)
+static inline int64_t dtype_saturate(int64_t v)
+{
+    return v < DTYPE_WIDE_MIN   ? DTYPE_WIDE_MIN
+           : v > DTYPE_WIDE_MAX ? DTYPE_WIDE_MAX
+                                : v;
+}
+
 /* Round to nearest even; e4m3 and e5m2 saturate to the largest finite value
  * as the hardware's cvt.rn.satfinite does; NaN stays NaN. */
 void dtype_store(enum dtype t, void *element, double value);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compiler/dtype.h"
 #include "runtime/error.h"
 
 /* Where and about what a message is. */
@@ -348,7 +349,6 @@ static bool captured_fits(const struct check *c, const facc_declared *want,
 static bool param_fits(const struct check *c, const facc_declared *want,
                        facc_scalar_value v)
 {
-    const int64_t far = (int64_t)1 << 60;
     if (want->dtype == FACC_F32) {
         if (!isfinite(v.f) || fabs(v.f) <= FLT_MAX)
             return true;
@@ -357,7 +357,8 @@ static bool param_fits(const struct check *c, const facc_declared *want,
                     want->name, v.f);
     }
     bool wide = want->dtype == FACC_I64;
-    if (v.i >= (wide ? -far : INT_MIN) && v.i <= (wide ? far - 1 : INT_MAX))
+    if (v.i >= (wide ? DTYPE_WIDE_MIN : INT_MIN) &&
+        v.i <= (wide ? DTYPE_WIDE_MAX : INT_MAX))
         return true;
     return FAIL(c, FACC_ERR_ARGUMENT,
                 "param \"%s\" is declared as %s, %lld does not fit%s",

@@ -238,7 +238,7 @@ typedef struct facc_variant {
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
 typedef union facc_scalar_value { /* a run-time param */
-    int64_t i;                    /* i32, i64 */
+    int64_t i;                    /* i32; i64 from -2^60 to 2^60 - 1 */
     double f;                     /* f32 */
 } facc_scalar_value;
 
@@ -268,7 +268,9 @@ typedef struct facc_block_mask {
  * v [B, Hkv, Skv, Dv], o [B, H, Sq, Dv], lse [B, H, Sq] f32 (f64 in the
  * oracle; data NULL: not written). The last dimension of q, k, v, o has
  * stride 1 on the GPU. Memory is the caller's and must stay valid until the
- * work is done. Rows beyond seqused_q give 0 and -inf.
+ * work is done. Rows beyond seqused_q give 0 and -inf. Elements of captured
+ * i64 tensors beyond -2^60 and 2^60 - 1 count as these: INT64_MAX may say "no
+ * limit".
  *
  * Packed sequences: with cu_seqlens_q and cu_seqlens_kv (both or neither) the
  * tensors hold n_seqs sequences one behind the other: q [1, H, Tq, D],

@@ -37,7 +37,7 @@ static void l_load_number(lua_State *L, const struct view *v)
     else if (dtype_is_float(decl->dtype))
         lua_pushnumber(L, dtype_load_f64(decl->dtype, p));
     else
-        lua_pushinteger(L, dtype_load_i64(decl->dtype, p));
+        lua_pushinteger(L, dtype_saturate(dtype_load_i64(decl->dtype, p)));
 }
 
 void l_load_view(lua_State *L, const struct view *v)

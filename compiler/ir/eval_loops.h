@@ -147,7 +147,7 @@ EV_TARGET static void EV_FN(gather)(enum dtype t, int n, void *d,
         EV_GATHER(int64_t, int32_t, );
         break;
     case DTYPE_I64:
-        EV_GATHER(int64_t, int64_t, );
+        EV_GATHER(int64_t, int64_t, dtype_saturate);
         break;
     case DTYPE_BOOL:
         EV_GATHER(uint8_t, uint8_t, 0 !=);

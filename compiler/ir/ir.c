@@ -220,12 +220,14 @@ static unsigned node_deps(const struct ir_graph *g, const struct ir_node *p,
 _Static_assert(1 << IR_VAR_B == IR_DEP_B && 1 << IR_VAR_KV == IR_DEP_KV,
                "dependency bits follow the variables");
 
-/* 64-bit values are taken to lie within +-2^60, so that sums and comparisons of
- * several of them fit. */
+/* What loads give and params may be. */
 static void dtype_range(enum dtype t, int64_t *lo, int64_t *hi)
 {
-    int bits = t == DTYPE_I64 ? 61 : 8 * (int)dtype_size(t);
-    if (t == DTYPE_U8) {
+    const int bits = 8 * (int)dtype_size(t);
+    if (t == DTYPE_I64) {
+        *lo = DTYPE_WIDE_MIN;
+        *hi = DTYPE_WIDE_MAX;
+    } else if (t == DTYPE_U8) {
         *lo = 0;
         *hi = UINT8_MAX;
     } else {

@@ -223,7 +223,7 @@ static struct verdict_value apply(struct verdict_state *s,
 static void widen(struct interval *r, enum dtype t, const void *element)
 {
     if (r->type == IR_INT) {
-        int64_t v = dtype_load_i64(t, element);
+        int64_t v = dtype_saturate(dtype_load_i64(t, element));
         r->i.lo = v < r->i.lo ? v : r->i.lo;
         r->i.hi = v > r->i.hi ? v : r->i.hi;
     } else if (r->type == IR_BOOL) {

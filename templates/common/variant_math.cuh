@@ -154,8 +154,8 @@ FACC_FN float facc_tanh(float x)
     return a < 0.6f ? near : copysignf(far, x);
 }
 
-// (tanh(x) - 1) / 2 from 2 log2(e) x. Absolute error below 1.2e-7, which under a modest factor is as
-// good as facc_tanh, at a third of its instructions.
+// (tanh(x) - 1) / 2 from 2 log2(e) x. Absolute error below 1.2e-7, which under a modest factor is
+// as good as facc_tanh, at a third of its instructions.
 FACC_FN float facc_tanh_below(float x)
 {
     return -facc_rcp(1.0f + facc_ex2(x));
@@ -253,9 +253,11 @@ FACC_FN int facc_load_i32(const facc_captured &t, long long offset)
 {
     return facc_element<int>(t, offset);
 }
+// Beyond 2^60 an element counts as that end, as in compiler/dtype.h: sums with it stay in 64 bits.
 FACC_FN long long facc_load_i64(const facc_captured &t, long long offset)
 {
-    return facc_element<long long>(t, offset);
+    constexpr long long kEnd = 1ll << 60;
+    return facc_max(-kEnd, facc_min(facc_element<long long>(t, offset), kEnd - 1));
 }
 FACC_FN bool facc_load_bool(const facc_captured &t, long long offset)
 {

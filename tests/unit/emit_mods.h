@@ -33,6 +33,11 @@ static const char *const emit_mods[] = {
     "mask_mod = function(b, h, q, kv) return i64[q] == i64[kv] end",
     "mask_mod = function(b, h, q, kv) return i64[q] > i64[kv] or q < 5 "
     "end",
+    "mask_mod = function(b, h, q, kv) return q - kv <= far[q] end",
+    "mask_mod = function(b, h, q, kv) return far[kv] + kv >= q - 3 end",
+    "mask_mod = function(b, h, q, kv) return far[q] - far[kv] < q - kv or "
+    "far[q] == far[kv] + 1 end",
+    "mask_mod = function(b, h, q, kv) return far[(q + kv) % 37] > q - kv end",
     "mask_mod = function(b, h, q, kv) return bits[q] and q >= kv or "
     "bits[kv] end",
     "mask_mod = function(b, h, q, kv) return (q < 5 or kv < 7) and (q > 2 or "

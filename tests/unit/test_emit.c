@@ -27,6 +27,7 @@ static const char prologue[] =
     "local i16 = facc.tensor('i16', 'i16', {'kv'})\n"
     "local u8 = facc.tensor('u8', 'u8', {'kv'})\n"
     "local i64 = facc.tensor('i64', 'i64', {'kv'})\n"
+    "local far = facc.tensor('far', 'i64', {'kv'})\n"
     "local bits = facc.tensor('bits', 'bool', {'kv'})\n"
     "local flag = facc.tensor('flag', 'bool', {'H'})\n"
     "local f32 = facc.tensor('f32', 'f32', {'kv'})\n"
@@ -69,9 +70,14 @@ static int64_t modgen_below(const char *name)
     return 0;
 }
 
-static double element(enum dtype t, int64_t below, uint32_t *state)
+static double element(const struct ir_tensor *decl, int64_t below,
+                      uint32_t *state)
 {
+    static const double far[] = {-0x1p63, 0x1p63, -0x1p61, 0x1p60};
+    const enum dtype t = decl->dtype;
     const uint32_t v = next(state);
+    if (strcmp(decl->name, "far") == 0) /* beyond what an i64 counts as */
+        return v % 8 < 4 ? far[v % 4] : (double)(v % 61) - 30;
     if (below && !dtype_is_float(t))
         return (double)(v % below);
     if (dtype_is_float(t))
@@ -104,7 +110,7 @@ static void make_tensor(struct mod *m, int k, uint32_t *state)
     for (int64_t i = 0; i < n; i++)
         dtype_store(
             t->dtype, data + (size_t)i * size,
-            element(t->dtype, m->is_random ? modgen_below(t->name) : 0, state));
+            element(t, m->is_random ? modgen_below(t->name) : 0, state));
     m->data[k] = data;
     out->data = data;
 }

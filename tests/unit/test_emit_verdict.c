@@ -234,6 +234,83 @@ START_TEST(list)
 }
 END_TEST
 
+/* --- i64 elements beyond 2^60 --------------------------------------------- */
+
+/* A third of the rows has no limit, a third admits nothing. */
+static int64_t far_limit(int64_t row)
+{
+    return row / 8 % 3 == 0   ? INT64_MAX
+           : row / 8 % 3 == 1 ? INT64_MIN
+                              : row % 11 - 5;
+}
+
+/* By hand, without a sum that could wrap. */
+static bool far_keeps(int mask, int q, int kv)
+{
+    switch (mask) {
+    case 0:
+        return q - kv <= far_limit(q);
+    case 1:
+        return kv - q <= far_limit(kv);
+    default:
+        return q - kv <= far_limit((q + kv) % 48);
+    }
+}
+
+static double data_of_far(const struct data *d, const struct ir_tensor *t,
+                          const int64_t *at)
+{
+    (void)d;
+    (void)t;
+    return (double)far_limit(at[0]); /* 2^63 is stored as INT64_MAX */
+}
+
+START_TEST(far_elements)
+{
+    static const char *const text[] = {"q - kv <= limit[q]",
+                                       "limit[kv] + q - kv >= 0",
+                                       "limit[(q + kv) % 48] - q + kv > -1"};
+    enum { N = sizeof text / sizeof *text };
+    struct program *p[N];
+    struct tally t = {0};
+    if (emit_no_compiler())
+        return;
+    for (int k = 0; k < N; k++) {
+        char whole[400];
+        snprintf(whole, sizeof whole,
+                 "local facc = require 'facc'\n"
+                 "local limit = facc.tensor('limit', 'i64', {'kv'})\n"
+                 "return facc.attention { mask_mod = function(b, h, q, kv) "
+                 "return %s end }\n",
+                 text[k]);
+        p[k] = list_compile(text[k], whole);
+    }
+    void *so = emit_build(p, N, false, "-O0");
+    for (int k = 0; k < N; k++) {
+        struct data d = {
+            .env = {.B = 1, .H = 1, .Hkv = 1, .Sq = 60, .Skv = 60}};
+        struct cells c;
+        struct diag error;
+        plan_fn *plan;
+        *(void **)&plan = emit_function(so, "plan_%d", k);
+        data_fill(&d, p[k]->graph, data_of_far);
+        ck_assert(cells_make(&c, p[k]->plan, EVAL_F32, &d.env, 0, 0, &error));
+        for (int q = 0; q < c.rows; q++)
+            for (int kv = 0; kv < c.cols; kv++)
+                ck_assert_msg(
+                    cells_truth(&c, q, q, kv, kv) ==
+                        (far_keeps(k, q, kv) ? VERDICT_FULL : VERDICT_EMPTY),
+                    "%s: (%d, %d)", text[k], q, kv);
+        cells_free(&c);
+        check_program(text[k], p[k], plan, &d.env, (uint64_t)k, &t);
+        data_free(&d);
+        program_free(p[k]);
+    }
+    dlclose(so);
+    ck_assert_int_gt(t.decided, t.rectangles / 16);
+}
+END_TEST
+
 /* --- time ----------------------------------------------------------------- */
 
 START_TEST(time_of_a_verdict)
@@ -277,6 +354,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_test(t, random_masks);
     tcase_add_test(t, list);
+    tcase_add_test(t, far_elements);
     tcase_add_test(t, time_of_a_verdict);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

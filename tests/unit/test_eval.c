@@ -234,6 +234,29 @@ START_TEST(loads_of_every_type)
 }
 END_TEST
 
+/* An i64 beyond 2^60 counts as that end: sums with it stay in 64 bits. */
+START_TEST(loads_of_far_ints)
+{
+    const int64_t end = INT64_C(1) << 60;
+    const int64_t data[] = {INT64_MIN, -end - 1, -end, -end + 1, 0,
+                            end - 2,   end - 1,  end,  INT64_MAX};
+    const int64_t want[] = {-end,    -end,    -end,    -end + 1, 0,
+                            end - 2, end - 1, end - 1, end - 1};
+    enum { N = sizeof data / sizeof *data };
+    struct eval_tensor t = {data, {N}, {1}};
+    env.tensors = &t;
+    const ir_ref kv = var(IR_VAR_KV);
+    const ir_ref x =
+        ir_load(g, tensor("t", DTYPE_I64, 1, (int64_t[]){N}), 1, &kv);
+    for (int k = 0; k < N; k++) {
+        struct cells c = {0, 0, 0, k, 1};
+        const ir_ref is = ir_eq(g, x, i(want[k]));
+        ck_assert_msg(cell_f64(ir_select(g, is, f(1), f(0)), &c) == 1,
+                      "element %d", k);
+    }
+}
+END_TEST
+
 START_TEST(loads_strided)
 {
     /* data[i] = i; a view of rank 5 that runs backwards, repeats, skips */
@@ -508,6 +531,7 @@ int main(void)
     tcase_add_test(t, identity_and_scalar_roots);
     tcase_add_test(t, sizes_params_lengths);
     tcase_add_test(t, loads_of_every_type);
+    tcase_add_test(t, loads_of_far_ints);
     tcase_add_test(t, loads_strided);
     tcase_add_test(t, bad_read_reported);
     tcase_add_test(t, bad_read_that_does_not_matter);
