@@ -141,7 +141,7 @@ static void explain_selection(const struct plan *plan, struct strbuf *b)
     strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
     if (c->packed)
         strbuf_add(b, "  for packed sequences\n");
-    if (schedule_needed(&plan->facts, c))
+    if (plan->facts.scheduled)
         strbuf_addf(b, "  launches make a schedule first%s\n",
                     c->block_mask ? ", of the block lists given" : "");
     if (c->check_bounds)
@@ -208,8 +208,7 @@ static bool add_kernel(cJSON *o, const struct plan *plan)
            cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes) &&
            cJSON_AddBoolToObject(k, "block_mask", c->block_mask) &&
            cJSON_AddBoolToObject(k, "packed", c->packed) &&
-           cJSON_AddBoolToObject(k, "scheduled",
-                                 schedule_needed(&plan->facts, c));
+           cJSON_AddBoolToObject(k, "scheduled", plan->facts.scheduled);
 }
 
 /* "keys": the names of the fields so far, for readers of any version. */

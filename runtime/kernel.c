@@ -253,7 +253,7 @@ facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
     memcpy(i.source, k->source, sizeof i.source);
     memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
     snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&k->facts, &k->config));
-    i.scheduled = schedule_needed(&k->facts, &k->config);
+    i.scheduled = k->facts.scheduled;
     return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;
 }
 

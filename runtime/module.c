@@ -75,6 +75,13 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
 
 /* ---- plans ------------------------------------------------------------ */
 
+/* One value for each member: with one more this does not compile
+ * (-Wmissing-field-initializers), so that none is forgotten below. */
+_Static_assert(sizeof(struct unit_config){"", DTYPE_F16, DTYPE_F16, 0, 0, 0, 0,
+                                          0, 0, false, 0, false, false, false,
+                                          false} > 0,
+               "compare it, too");
+
 static bool same_config(const struct unit_config *a,
                         const struct unit_config *b)
 {

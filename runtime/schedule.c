@@ -34,6 +34,7 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
     out->tier = v->tier;
     out->per_b = (v->deps & IR_DEP_B) != 0;
     out->per_h = (v->deps & IR_DEP_H) != 0;
+    out->scheduled = emit_scheduled(v, c);
     out->planned = emit_planned(v, c);
     if (!out->planned)
         return;
@@ -43,17 +44,11 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
     out->kv_bytes = p->kv_summary_bytes;
 }
 
-bool schedule_needed(const struct schedule_facts *f,
-                     const struct unit_config *c)
-{
-    return f->planned || c->packed || c->block_mask;
-}
-
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c)
 {
     unsigned set = 1u << ENTRY_FORWARD;
-    if (!schedule_needed(f, c))
+    if (!f->scheduled)
         return set;
     set |= 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;
     if (c->block_mask)
@@ -108,6 +103,7 @@ static int ids(struct sums *s, bool q, int width)
     return product(s, s->b, blocks(q ? z->Sq : z->Skv, width));
 }
 
+/* Of warps that take turns at one tile: kGroups of sm80/shape.cuh. */
 static int groups(const struct unit_config *c)
 {
     return c->warps == 8 ? 2 : 1;
@@ -231,7 +227,7 @@ bool schedule_make(const struct unit_config *c, const struct schedule_facts *f,
     struct facc_schedule *at = &out->at;
     memset(out, 0, sizeof *out);
     out->q_tiles = blocks(z->Sq, c->tile_m);
-    out->needed = schedule_needed(f, c);
+    out->needed = f->scheduled;
     /* Positions in padded tiles must stay ints as well. */
     (void)whole(&s, ((int64_t)out->q_tiles + 1) * c->tile_m);
     (void)whole(&s, (int64_t)z->Skv + 2 * (int64_t)c->tile_n);

@@ -28,6 +28,7 @@ const char *entry_name(enum entry e);
  * for struct Variant. */
 struct schedule_facts {
     enum mask_tier tier;
+    bool scheduled;        /* FACC_SCHEDULED: launches make a schedule */
     bool planned;          /* kPlanned: a schedule whatever the call */
     bool scanned, halved;  /* kScanned, kHalved */
     bool per_b, per_h;     /* the mask depends on b, on h */
@@ -38,9 +39,6 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
 /* "none" … "opaque", and "given" for block masks. */
 const char *schedule_tier(const struct schedule_facts *f,
                           const struct unit_config *c);
-/* Launches make a schedule: emit_scheduled. */
-bool schedule_needed(const struct schedule_facts *f,
-                     const struct unit_config *c);
 /* Bit e: the module has entry e. */
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c);

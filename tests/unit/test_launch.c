@@ -171,7 +171,7 @@ START_TEST(load_refuses)
     rec.arch_major = 9;
     static const enum entry always[] = {ENTRY_SCHEDULE, ENTRY_ORDER,
                                         ENTRY_FORWARD};
-    m.kernel->config.packed = true;
+    m.kernel->config.packed = m.kernel->facts.scheduled = true;
     m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
     for (int i = 0; i < 3; i++) { /* in no case half loaded */
         rec.missing = entry_name(always[i]);
@@ -398,7 +398,7 @@ START_TEST(launch_overhead)
     make_kernel(&m);
     load(&m);
     const double plain = time_of_launch(&m);
-    m.kernel->facts.planned = true; /* as if made so, and loaded anew */
+    m.kernel->facts.scheduled = true; /* as if made so, and loaded anew */
     m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
     memset((void *)m.module->function, 0, sizeof m.module->function);
     load(&m);

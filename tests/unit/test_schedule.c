@@ -7,15 +7,27 @@
 #include <stdio.h>
 
 /* A document mask's: depends on b, both sides summarised. */
-static const struct schedule_facts document = {TIER_RANGED, true,  false, true,
-                                               true,        false, 8,     24};
+static const struct schedule_facts document = {.tier = TIER_RANGED,
+                                               .planned = true,
+                                               .halved = true,
+                                               .per_b = true,
+                                               .q_bytes = 8,
+                                               .kv_bytes = 24};
+/* One of each h that is scanned. */
+static const struct schedule_facts scanned = {.tier = TIER_SCANNED,
+                                              .planned = true,
+                                              .scanned = true,
+                                              .per_h = true,
+                                              .kv_bytes = 4};
 
 /* As if the kernel were made for another program: it is loaded anew. */
 static void set_facts(struct made_kernel *m, struct schedule_facts f)
 {
     memset((void *)m->module->function, 0, sizeof m->module->function);
+    const struct unit_config *c = &m->kernel->config;
+    f.scheduled = f.planned || c->packed || c->block_mask;
     m->kernel->facts = f;
-    m->module->entries = schedule_entries(&f, &m->kernel->config);
+    m->module->entries = schedule_entries(&f, c);
     load(m);
 }
 
@@ -167,8 +179,7 @@ START_TEST(scanned_mask)
     c->warps = 8;
     c->tile_m = 64;
     c->tile_n = 16;
-    set_facts(&m, (struct schedule_facts){TIER_SCANNED, true, true, false,
-                                          false, true, 0, 4});
+    set_facts(&m, scanned);
     m.call.args.k.shape[2] = m.call.args.v.shape[2] = 3000;
     m.call.captured[1].shape[1] = 3000;
     give_workspace(&m);
@@ -258,8 +269,7 @@ START_TEST(packed_sequences)
     ck_assert_int_eq(h.schedule.kv_ids[FACC_LEVEL_WINDOW],
                      SKV / (32 * c->tile_n) + N_SEQS);
     ck_seen(0, ENTRY_SUMMARIZE,
-            h.schedule.kv_ids[FACC_LEVEL_WINDOW] +
-                up(h.schedule.max_rows, 16));
+            h.schedule.kv_ids[FACC_LEVEL_WINDOW] + up(h.schedule.max_rows, 16));
     ck_parts(&m, &h);
     drop_kernel(&m);
 }
@@ -464,8 +474,7 @@ START_TEST(largest_scan)
     m.kernel->config.warps = 8;
     m.kernel->config.tile_m = 64;
     m.kernel->config.tile_n = 16;
-    set_facts(&m, (struct schedule_facts){TIER_SCANNED, true, true, false,
-                                          false, true, 0, 4});
+    set_facts(&m, scanned);
     set_lengths(&m, 1, 2, rows / 2 * 64);
     m.call.args.o.stride[0] = m.call.args.o.stride[1] = 1;
     m.call.args.o.stride[2] = 1;
@@ -488,7 +497,8 @@ START_TEST(largest_scan)
 }
 END_TEST
 
-/* Lists of each (b, h): 2^60 of them would be no int64 times their rows. */
+/* Lists of each (b, h), 2^60 of them: no 64-bit number of blocks. Fewer: more
+ * rows than one grid has. */
 START_TEST(too_many_lists)
 {
     facc_block_mask lists;
@@ -502,12 +512,17 @@ START_TEST(too_many_lists)
     m.call.captured[1].stride[0] = 0;
     mask_call(&m.call, &lists);
     lists.per_b = lists.per_h = 1;
-    lists.rows = lists.cols = 1 << 30;
-    ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
+    lists.rows = 1 << 30;
+    lists.cols = 1 << 29;
+    ck_refused(&m, FACC_ERR_ARGUMENT, "beyond a 64-bit address space");
     lists.per_b = lists.per_h = 0;
     ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
-    set_lengths(&m, 1, 1, 1); /* classes: 2^60 bytes, which it may ask for */
-    ck_assert_uint_gt(size_of(&m), (size_t)1 << 60);
+    set_lengths(&m, 1, 1, 1); /* classes: 2^59 bytes, which it may ask for */
+    ck_assert_uint_gt(size_of(&m), (size_t)1 << 59);
+    set_lengths(&m, 4, 1, 1); /* 2^32 rows of blocks */
+    lists.per_b = 1;
+    lists.cols = 1 << 20;
+    ck_refused(&m, FACC_ERR_UNSUPPORTED, "too large for one launch");
     drop_kernel(&m);
 }
 END_TEST
@@ -635,6 +650,7 @@ START_TEST(facts_of_programs)
         ck_assert_msg(f.tier == cases[i].tier, "%s: %s", cases[i].mask,
                       mask_tier_name(f.tier));
         ck_assert_int_eq(f.planned, cases[i].planned);
+        ck_assert_int_eq(f.scheduled, cases[i].planned);
         ck_assert_int_eq(f.scanned, cases[i].scanned);
         ck_assert_int_eq(f.per_b, cases[i].per_b);
         ck_assert_int_eq(f.per_h, cases[i].per_h);
@@ -644,6 +660,14 @@ START_TEST(facts_of_programs)
     c.variant.check_bounds = 1; /* every verdict is PARTIAL */
     struct schedule_facts f = facts_of(&c, "any[q][kv]");
     ck_assert(!f.planned && !f.scanned && f.tier == TIER_SCANNED);
+    ck_assert(!f.scheduled);
+    c.variant.packed = 1;
+    f = facts_of(&c, "q >= kv");
+    ck_assert(!f.planned && f.scheduled);
+    c.variant.packed = 0;
+    c.variant.block_mask = 1;
+    f = facts_of(&c, NULL);
+    ck_assert(!f.planned && f.scheduled);
     close_call(&c);
 }
 END_TEST
@@ -655,16 +679,15 @@ START_TEST(entries_of_facts)
     struct unit_config c = {.block_mask = false};
     struct schedule_facts f = {.tier = TIER_ANALYTIC};
     ck_assert_uint_eq(schedule_entries(&f, &c), 1u << ENTRY_FORWARD);
-    c.packed = true;
+    f.scheduled = true; /* packed */
     ck_assert_uint_eq(schedule_entries(&f, &c), always);
-    c.packed = false;
-    f = (struct schedule_facts){.planned = true, .q_bytes = 8};
+    f = (struct schedule_facts){.scheduled = true, .q_bytes = 8};
     ck_assert_uint_eq(schedule_entries(&f, &c), always | 1u << ENTRY_SUMMARIZE);
     f = (struct schedule_facts){
-        .planned = true, .scanned = true, .kv_bytes = 1};
+        .scheduled = true, .scanned = true, .kv_bytes = 1};
     ck_assert_uint_eq(schedule_entries(&f, &c),
                       always | 1u << ENTRY_SCAN | 1u << ENTRY_SUMMARIZE);
-    f = (struct schedule_facts){.tier = TIER_NONE};
+    f = (struct schedule_facts){.scheduled = true};
     c.block_mask = true;
     ck_assert_uint_eq(schedule_entries(&f, &c),
                       always | 1u << ENTRY_SCAN | 1u << ENTRY_CLASSES);
