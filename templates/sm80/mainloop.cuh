@@ -30,10 +30,6 @@ __device__ __forceinline__ float settle_scale(float scale_log2, unsigned shared)
     return scale_log2 < 0.0f ? -scale_log2 : 1.0f;
 }
 
-// True: the first tile's V is waited for only after Q K^T. Not for plain bounds (which have many
-// tiles) and block masks: one more value in the loop would make registers spill.
-constexpr bool kFirstVLater = kGroups == 1 && kStages == 2 && kListed && !kBlockMask;
-
 // What a CTA's loop works with.
 struct Loop {
     using CopyQ = TileCopy<kTileM, kHeadDim, kThreads>;
@@ -82,14 +78,11 @@ struct Loop {
     }
 
     // Q and what depends on it; the caller has started K of the first tile (and V with one group
-    // and two stages, unless it comes later). kLater groups of copies that start_later commits are
-    // not waited for.
-    template <int kLater, class StartLater>
-    __device__ __forceinline__ void prepare(unsigned shared, StartLater start_later)
+    // and two stages).
+    __device__ __forceinline__ void prepare(unsigned shared)
     {
         CopyQ(w.q, 2 * args.q_stride[2], w.q_aligned).start(shared, w.q0, w.q_len);
         cp_async_commit();
-        start_later();
         if constexpr (kRawScores)
             multiplier = settle_scale(args.scale_log2, shared);
         else if constexpr (Variant::kHasScore)
@@ -102,7 +95,7 @@ struct Loop {
             for (int i = 0; i < 2 * kBlocksM; ++i)
                 rows[i / 2][i % 2] = Variant::row(args, w.t, w.q0 + row_in_tile() + 8 * i);
         }
-        cp_async_wait<kLater>();
+        cp_async_wait<0>();
         __syncthreads();
         if constexpr (kQInRegisters)
 #pragma unroll
@@ -152,17 +145,11 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
     if (tile < 0)
         return;
     start_k(tile, 0);
-    if constexpr (kStages == 2 && !kFirstVLater)
+    if constexpr (kStages == 2)
         start_v(tile, 0);
     fill(tile, 0);
-    prepare<kFirstVLater>(shared, [&] {
-        if constexpr (kFirstVLater) {
-            start_v(tile, 0);
-            cp_async_commit();
-        }
-    });
+    prepare(shared);
 
-    bool first = true;
     int buffer = 0; // of this tile's stage, and of K and V if they have two
 #pragma unroll 1
     while (true) {
@@ -197,13 +184,7 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
             }
             cp_async_commit();
         }
-        const bool counts = prepare_scores(s, tops, work, tile, buffer);
-        if (kFirstVLater && first) {
-            cp_async_wait<1>(); // all but the next tile's copies
-            __syncthreads();    // the first tile's V has landed
-            first = false;
-        }
-        if (counts) {
+        if (prepare_scores(s, tops, work, tile, buffer)) {
             const Offsets offsets(state);
             multiply_pv(o, state, a.v + (kStages == 2 ? buffer * kBytesV : 0),
                         [&](int step, Weights &p) {
@@ -240,7 +221,7 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
         if (next >= 0)
             fill(next, 1);
     }
-    prepare<0>(shared, [] {});
+    prepare(shared);
     if (group == 1) {
         barrier_arrive<kThreads>(1);
         start_v(tile, 0);

@@ -102,7 +102,7 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
 __device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
 {
     Item item;
-    if (kListed || (kPacked && args.schedule.rows)) {
+    if (kListed || args.schedule.rows) {
         const Turn turn = find_turn(args);
         const int id = args.schedule.order[turn.place];
         item = scheduled_item(args, turn.head, id); // under way while the list is staged
