@@ -255,10 +255,10 @@ typedef union facc_scalar_value { /* a run-time param */
 typedef struct facc_block_mask {
     size_t struct_size;
     int32_t block_q, block_kv;
-    int32_t rows, cols;             /* of blocks */
-    int32_t per_b, per_h;           /* nonzero: lists for each b, each h */
-    const int32_t *kv_num_blocks;   /* [B or 1][H or 1][rows] */
-    const int32_t *kv_indices;      /* [B or 1][H or 1][rows][cols] */
+    int32_t rows, cols;                /* of blocks */
+    int32_t per_b, per_h;              /* nonzero: lists for each b, each h */
+    const int32_t *kv_num_blocks;      /* [B or 1][H or 1][rows] */
+    const int32_t *kv_indices;         /* [B or 1][H or 1][rows][cols] */
     const int32_t *full_kv_num_blocks; /* same shapes, both or neither NULL */
     const int32_t *full_kv_indices;
 } facc_block_mask;
@@ -337,6 +337,10 @@ FACC_API void facc_kernel_free(facc_kernel *k);
 FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
                                       facc_error *err);
 
+/* Tiers of masks, by what decides tiles: "none" (no mask), "analytic" (sizes,
+ * params and positions), "ranged" (and the ranges of captured tensors in a
+ * tile), "scanned" (some tiles must be looked at cell by cell), "opaque" (the
+ * mask reads the score: what the rest of it decides), "given" (block lists). */
 typedef struct facc_kernel_info {
     size_t struct_size;
     char key[33];    /* cache key, hex */
@@ -350,8 +354,7 @@ typedef struct facc_kernel_info {
     double compile_seconds; /* 0 on a hit */
     char source[16];        /* "memory" "disk" "nvrtc" */
     char compiler[48];      /* "NVRTC 13.0 …" of the entry */
-    char tier[16];          /* of the mask: "none" "analytic" "ranged"
-                               "scanned" "given" "opaque" */
+    char tier[16];          /* of the mask, see above */
     int32_t scheduled;      /* nonzero: launches make a schedule first */
     int32_t reserved0;
 } facc_kernel_info;
@@ -364,8 +367,8 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
  * in bytes. It holds the schedule of launches whose mask is more than plain
  * bounds, with packed sequences or with a block mask; linear in the lengths
  * but for masks that must be scanned and block masks (1 Mi tokens with a
- * document mask: 22 MB). Launches in flight at the same time need a workspace
- * each. Pure; q, k, v and o may be without data.
+ * document mask: 17 to 22 MB, by the tile). Launches in flight at the same time
+ * need a workspace each. Pure; q, k, v and o may be without data.
  * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED: as the launch would say. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,
@@ -441,9 +444,7 @@ typedef struct facc_verdict_counts {
     int32_t rows, cols; /* of tiles */
     int64_t empty, full, partial;
     int64_t cells, kept; /* of the whole mask */
-    char tier[16];       /* "none" "analytic" "ranged" "scanned" "given"
-                            "opaque" (reads the score: kept is -1, verdicts
-                            are what the rest of the mask decides) */
+    char tier[16];       /* see facc_kernel_info; "opaque": kept is -1 */
     int32_t skip_kept;   /* in: nonzero: no cell is looked at for kept, which
                             is -1 */
     int32_t reserved0;
@@ -457,13 +458,10 @@ typedef struct facc_verdict_counts {
  * rows and columns inside the used lengths of b, else 0 (FACC_ERR_UNSUPPORTED
  * where the mask reads the score); counts. Time is that of the cells if
  * cells or kept are asked for, else that of the verdicts. */
-FACC_API facc_status facc_verdict_map(facc_ctx *ctx, const facc_program *p,
-                                      const facc_args *args, int32_t b,
-                                      int32_t h, int32_t tile_q,
-                                      int32_t tile_kv, uint8_t *verdicts,
-                                      uint8_t *cells,
-                                      facc_verdict_counts *counts,
-                                      facc_error *err);
+FACC_API facc_status facc_verdict_map(
+    facc_ctx *ctx, const facc_program *p, const facc_args *args, int32_t b,
+    int32_t h, int32_t tile_q, int32_t tile_kv, uint8_t *verdicts,
+    uint8_t *cells, facc_verdict_counts *counts, facc_error *err);
 
 /* ---- cache ------------------------------------------------------------- */
 
