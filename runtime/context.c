@@ -231,8 +231,7 @@ void facc_ctx_free(facc_ctx *ctx)
     free(ctx);
 }
 
-/* ---- opened when needed ---------------------------------------------------
- */
+/* ---- opened when needed -------------------------------------------------- */
 
 bool ctx_not_forked(const facc_ctx *ctx, struct diag *d)
 {
@@ -305,8 +304,7 @@ void ctx_warn(facc_ctx *ctx, enum ctx_warning kind, const char *fmt, ...)
         fprintf(stderr, "facc: warning: %s\n", text);
 }
 
-/* ---- what is there ---------------------------------------------------------
- */
+/* ---- what is there ------------------------------------------------------- */
 
 static void describe_driver(facc_ctx *ctx, facc_system_info *i)
 {

@@ -18,8 +18,7 @@ static bool hand_out(char **out, const struct strbuf *b, struct diag *d)
     return *out || diag_nomem(d, "dump");
 }
 
-/* ---- dump -----------------------------------------------------------------
- */
+/* ---- dump ---------------------------------------------------------------- */
 
 static bool dump_header(const struct cuda_unit *u, const char *name,
                         struct strbuf *b, struct diag *d)
@@ -122,8 +121,7 @@ facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
     return s;
 }
 
-/* ---- explain --------------------------------------------------------------
- */
+/* ---- explain ------------------------------------------------------------- */
 
 static void explain_selection(const struct plan *plan, struct strbuf *b)
 {

@@ -93,6 +93,12 @@ struct options {
  * accepted. */
 int options_parse(const struct command *c, int argc, char **argv,
                   const char *const *allowed, struct options *o);
+/* What every command that makes a job takes (job_prepare): items of such a
+ * list. */
+#define JOB_OPTIONS                                                            \
+    "q", "k", "v", "random", "seed", "score", "mask", "tensor", "param",       \
+        "scale", "dtype", "device", "threads", "json", "cu-seqlens-q",         \
+        "cu-seqlens-kv", "seqused-q", "seqused-kv"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */

@@ -19,26 +19,7 @@ static const char help[] =
     "\n"
     "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {"q",
-                                      "k",
-                                      "v",
-                                      "random",
-                                      "seed",
-                                      "score",
-                                      "mask",
-                                      "tensor",
-                                      "param",
-                                      "scale",
-                                      "dtype",
-                                      "device",
-                                      "threads",
-                                      "json",
-                                      "rounds",
-                                      "cu-seqlens-q",
-                                      "cu-seqlens-kv",
-                                      "seqused-q",
-                                      "seqused-kv",
-                                      NULL};
+static const char *const allowed[] = {JOB_OPTIONS, "rounds", NULL};
 
 struct timing {
     double *ms; /* sorted */

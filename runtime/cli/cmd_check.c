@@ -27,26 +27,7 @@ static const char help[] =
     "                    --random 1,8,8,512,512,64 \\\n"
     "                    --tensor slopes=slopes.npy --param window=128\n";
 
-static const char *const allowed[] = {"q",
-                                      "k",
-                                      "v",
-                                      "random",
-                                      "seed",
-                                      "score",
-                                      "mask",
-                                      "tensor",
-                                      "param",
-                                      "scale",
-                                      "dtype",
-                                      "device",
-                                      "threads",
-                                      "json",
-                                      "check-bounds",
-                                      "lse-limit",
-                                      "cu-seqlens-q",
-                                      "cu-seqlens-kv",
-                                      "seqused-q",
-                                      "seqused-kv",
+static const char *const allowed[] = {JOB_OPTIONS, "check-bounds", "lse-limit",
                                       NULL};
 
 struct errors {
@@ -65,15 +46,22 @@ static double load(const facc_tensor *t, size_t i)
     return v;
 }
 
-static void compare(const facc_args *got, const facc_args *ref,
-                    struct errors *e)
+/* The worst element so far is element i. */
+static void set_worst(struct errors *e, double d, const facc_tensor *o,
+                      size_t i)
+{
+    e->o_worst = d;
+    for (int k = 4; k-- > 0; i /= (size_t)o->shape[k])
+        e->worst_at[k] = (int64_t)(i % (size_t)o->shape[k]);
+}
+
+static void compare_o(const facc_tensor *got, const facc_tensor *ref,
+                      struct errors *e)
 {
     double diff2 = 0, ref2 = 0;
-    size_t n = tensor_bytes(&ref->o) / sizeof(double);
-    size_t rows = tensor_bytes(&ref->lse) / sizeof(double);
-    *e = (struct errors){.bad = 0};
+    const size_t n = tensor_bytes(ref) / sizeof(double);
     for (size_t i = 0; i < n; i++) {
-        double g = load(&got->o, i), r = ((double *)ref->o.data)[i];
+        double g = load(got, i), r = ((double *)ref->data)[i];
         double d = fabs(g - r);
         if (!isfinite(g) && isfinite(r)) {
             e->bad++;
@@ -83,18 +71,18 @@ static void compare(const facc_args *got, const facc_args *ref,
             continue;
         diff2 += d * d;
         ref2 += r * r;
-        if (d > e->o_worst) {
-            size_t at = i;
-            e->o_worst = d;
-            for (int k = 4; k-- > 0;) {
-                e->worst_at[k] = (int64_t)(at % (size_t)ref->o.shape[k]);
-                at /= (size_t)ref->o.shape[k];
-            }
-        }
+        if (d > e->o_worst)
+            set_worst(e, d, ref, i);
     }
     e->o_relative = ref2 > 0 ? sqrt(diff2 / ref2) : sqrt(diff2);
-    for (size_t i = 0; i < rows; i++) {
-        double g = load(&got->lse, i), r = ((double *)ref->lse.data)[i];
+}
+
+static void compare_lse(const facc_tensor *got, const facc_tensor *ref,
+                        struct errors *e)
+{
+    const size_t n = tensor_bytes(ref) / sizeof(double);
+    for (size_t i = 0; i < n; i++) {
+        double g = load(got, i), r = ((double *)ref->data)[i];
         if (g == r || isnan(r))
             continue;
         double d = isfinite(g) && isfinite(r) ? fabs(g - r) / fmax(1, fabs(r))
@@ -164,7 +152,7 @@ static int run(int argc, char **argv)
 {
     struct options o;
     struct job job;
-    struct errors e;
+    struct errors e = {.bad = 0};
     facc_kernel_info info = FACC_KERNEL_INFO_INIT;
     double t;
     int rc = options_parse(&command_check, argc, argv, allowed, &o);
@@ -183,7 +171,8 @@ static int run(int argc, char **argv)
     rc = job_run_cpu(&job, true, &t);
     if (!rc) {
         double limit = o_limit(job.args.q.dtype);
-        compare(&got, &job.args, &e);
+        compare_o(&got.o, &job.args.o, &e);
+        compare_lse(&got.lse, &job.args.lse, &e);
         bool passed =
             e.o_relative <= limit && e.lse_worst <= lse_limit(&o) && !e.bad;
         rc = report(&o, &job, &e, passed, limit);

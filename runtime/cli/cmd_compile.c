@@ -154,11 +154,33 @@ static int plan(const struct options *o, const struct variant_lists *l,
     return EXIT_OK;
 }
 
+static int compile_all(const struct options *o, const struct variant_lists *l,
+                       const struct job *job)
+{
+    const int n_files = o->n_positional ? o->n_positional : 1;
+    facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
+    struct grid g = {.ctx = job->ctx, .quiet = o->json};
+    g.tasks = cli_alloc(sizeof *g.tasks * (size_t)n_files *
+                        (size_t)(l->n_dtype * l->n_head_dim * l->n_arch));
+    programs[0] = job->program; /* or NULL: plan() loads the files */
+    int rc = plan(o, l, &g, programs, n_files);
+    if (!rc)
+        rc = run_grid(&g, o->jobs ? o->jobs : 2);
+    if (o->json && g.done)
+        print_json(&g);
+    for (int f = o->n_positional ? 0 : 1; f < n_files; f++)
+        facc_program_free(programs[f]);
+    free(programs);
+    free(g.tasks);
+    return rc;
+}
+
 static int run(int argc, char **argv)
 {
     struct options o;
     struct variant_lists l;
     struct job job = {.device = -1};
+    facc_error err = FACC_ERROR_INIT;
     int rc = options_parse(&command_compile, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
@@ -171,31 +193,13 @@ static int run(int argc, char **argv)
     rc = variants_parse(&command_compile, &o, &l);
     if (rc)
         return rc;
-    int n_files = o.n_positional ? o.n_positional : 1;
-    facc_error err = FACC_ERROR_INIT;
     if (!o.n_positional)
         rc = job_load_program(&command_compile, &o, &job);
-    else if (facc_ctx_create(&job.ctx, NULL, &err)) /* plan() loads the files */
+    else if (facc_ctx_create(&job.ctx, NULL, &err))
         rc = cli_fail_facc(&err);
-    if (rc) {
-        job_finish(&job);
-        return rc;
-    }
-    facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
-    programs[0] = job.program;
-    struct grid g = {.ctx = job.ctx, .quiet = o.json};
-    g.tasks = cli_alloc(sizeof *g.tasks * (size_t)n_files *
-                        (size_t)(l.n_dtype * l.n_head_dim * l.n_arch));
-    rc = plan(&o, &l, &g, programs, n_files);
     if (!rc)
-        rc = run_grid(&g, o.jobs ? o.jobs : 2);
-    if (o.json && g.done)
-        print_json(&g);
-    for (int f = 0; f < n_files; f++)
-        facc_program_free(programs[f]);
-    facc_ctx_free(job.ctx);
-    free(programs);
-    free(g.tasks);
+        rc = compile_all(&o, &l, &job);
+    job_finish(&job);
     return rc;
 }
 

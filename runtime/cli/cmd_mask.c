@@ -49,8 +49,7 @@ enum {
     MAX_TILES = 1 << 28
 };
 
-/* --- sizes ------------------------------------------------------------------
- */
+/* --- sizes ---------------------------------------------------------------- */
 
 struct sizes {
     int64_t B, H, Hkv, q, kv; /* -1: nobody said */
@@ -160,8 +159,7 @@ static int ask_compiler(const struct command *c, const struct options *o,
     return EXIT_OK;
 }
 
-/* --- the map ----------------------------------------------------------------
- */
+/* --- the map -------------------------------------------------------------- */
 
 static int64_t tiles(int64_t n, int tile)
 {
@@ -187,23 +185,21 @@ static int make_map(struct job *job, struct mask_view *m, bool want_cells)
                         "larger --tile than %dx%d",
                         rows, cols, m->tile_q, m->tile_kv);
     const bool few = (double)m->sq * (double)m->skv <= MAX_CELLS;
-    uint8_t *verdicts = cli_alloc((size_t)(rows * cols));
-    uint8_t *cells =
-        few && want_cells ? cli_alloc((size_t)m->sq * (size_t)m->skv) : NULL;
-    m->verdicts = verdicts;
+    m->verdicts = cli_alloc((size_t)(rows * cols));
+    if (few && want_cells)
+        m->cells = cli_alloc((size_t)m->sq * (size_t)m->skv);
     m->counts.skip_kept = !few;
     announce(m, rows * cols, few);
     facc_status s = facc_verdict_map(
         job->ctx, job->program, &job->args, (int32_t)m->b, (int32_t)m->h,
-        m->tile_q, m->tile_kv, verdicts, cells, &m->counts, &err);
-    if (s == FACC_ERR_UNSUPPORTED && cells) { /* the mask reads the score */
-        free(cells);
-        cells = NULL;
+        m->tile_q, m->tile_kv, m->verdicts, m->cells, &m->counts, &err);
+    if (s == FACC_ERR_UNSUPPORTED && m->cells) { /* the mask reads the score */
+        free(m->cells);
+        m->cells = NULL;
         s = facc_verdict_map(job->ctx, job->program, &job->args, (int32_t)m->b,
-                             (int32_t)m->h, m->tile_q, m->tile_kv, verdicts,
+                             (int32_t)m->h, m->tile_q, m->tile_kv, m->verdicts,
                              NULL, &m->counts, &err);
     }
-    m->cells = cells;
     return s ? cli_fail_facc(&err) : EXIT_OK;
 }
 
@@ -277,8 +273,8 @@ static int run(int argc, char **argv)
         rc = make_map(&job, &m, o.out != NULL);
     if (!rc)
         rc = show(&o, &m);
-    free((void *)m.verdicts);
-    free((void *)m.cells);
+    free(m.verdicts);
+    free(m.cells);
     job_finish(&job);
     return rc;
 }

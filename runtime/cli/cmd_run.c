@@ -41,29 +41,8 @@ static const char help[] =
     "example: facc run --mask 'q >= kv and q - kv < 1024' \\\n"
     "                  --random 1,8,2,2048,2048,64 --stats\n";
 
-static const char *const allowed[] = {"q",
-                                      "k",
-                                      "v",
-                                      "out",
-                                      "lse",
-                                      "random",
-                                      "seed",
-                                      "score",
-                                      "mask",
-                                      "tensor",
-                                      "param",
-                                      "scale",
-                                      "dtype",
-                                      "device",
-                                      "threads",
-                                      "stats",
-                                      "json",
-                                      "check-bounds",
-                                      "cu-seqlens-q",
-                                      "cu-seqlens-kv",
-                                      "seqused-q",
-                                      "seqused-kv",
-                                      NULL};
+static const char *const allowed[] = {JOB_OPTIONS, "out",          "lse",
+                                      "stats",     "check-bounds", NULL};
 
 static void print_stats(const struct job *job, double ms,
                         const facc_kernel_info *info)

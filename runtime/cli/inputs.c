@@ -115,7 +115,7 @@ int convert_array(const char *what, struct array *a, facc_dtype to)
     if (from == to)
         return EXIT_OK;
     if (is_float(from) != is_float(to))
-        return cli_fail("%s: the file holds %s, the mod declares %s", what,
+        return cli_fail("%s: the file holds %s, %s is wanted", what,
                         facc_dtype_name(from), facc_dtype_name(to));
     if (!is_float(from)) {
         int64_t *wide = cli_alloc(a->count * sizeof *wide);
@@ -323,10 +323,12 @@ static int load_tensors(const struct options *o, struct job *job)
             return cli_fail("the mod captures tensor '%s' (%s, rank %d): "
                             "give --tensor %s=FILE.npy",
                             d.name, facc_dtype_name(d.dtype), d.rank, d.name);
+        char what[CLI_ITEM + 32];
         struct array a;
+        snprintf(what, sizeof what, "--tensor %.*s", CLI_ITEM, d.name);
         int rc = read_array(o->tensors[at].value, &a);
         if (!rc)
-            rc = convert_array(o->tensors[at].value, &a, d.dtype);
+            rc = convert_array(what, &a, d.dtype);
         job->tensors[i] = a.t;
         if (rc)
             return rc;

@@ -10,8 +10,8 @@ struct mask_view {
     int64_t b, h;
     int64_t sq, skv;
     int tile_q, tile_kv;
-    const uint8_t *verdicts; /* [rows][cols] */
-    const uint8_t *cells;    /* [sq][skv], or NULL: too many, or unknown */
+    uint8_t *verdicts; /* [rows][cols] */
+    uint8_t *cells;    /* [sq][skv], or NULL: too many, or unknown */
     facc_verdict_counts counts;
     char cause[512]; /* of the tier, "" when there is none */
 };

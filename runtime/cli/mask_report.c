@@ -53,8 +53,7 @@ int mask_lines(const struct mask_view *m, char line[MASK_LINES][MASK_LINE])
     return at;
 }
 
-/* --- the map ----------------------------------------------------------------
- */
+/* --- the map -------------------------------------------------------------- */
 
 enum { MAP_ROWS = 48 }; /* lines at most */
 
@@ -110,8 +109,7 @@ void mask_print_text(const struct mask_view *m, int width)
     print_map(m, width);
 }
 
-/* --- JSON ------------------------------------------------------------------
- */
+/* --- JSON ----------------------------------------------------------------- */
 
 enum { JSON_TILES = 1 << 20 }; /* with more the map is left out */
 

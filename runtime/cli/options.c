@@ -37,7 +37,7 @@ enum option_id {
     OPT_PACKED,
     OPT_BLOCK_MASK,
     OPT_LSE_LIMIT,
-    OPT_CU_Q, /* in the order of enum sequence_array */
+    OPT_CU_Q,
     OPT_CU_KV,
     OPT_USED_Q,
     OPT_USED_KV,
@@ -266,18 +266,83 @@ static bool set_dtype(const struct command *c, const char *text,
     return true;
 }
 
-static bool set_number_option(const struct command *c, int id, const char *text,
-                              struct options *o)
+static bool set_seed(const struct command *c, const char *text,
+                     struct options *o)
 {
     int64_t seed;
-    switch (id) {
-    case OPT_SEED:
-        if (!cli_parse_int(text, &seed)) {
-            cli_usage(c, "--seed wants an integer, got '%s'", text);
-            return false;
-        }
-        o->seed = (uint64_t)seed;
+    if (!cli_parse_int(text, &seed)) {
+        cli_usage(c, "--seed wants an integer, got '%s'", text);
+        return false;
+    }
+    o->seed = (uint64_t)seed;
+    return true;
+}
+
+/* Options whose text or presence is all there is to them. */
+static const char **text_of(int id, struct options *o)
+{
+    const struct {
+        int id;
+        const char **to;
+    } texts[] = {
+        {OPT_SCORE, &o->score},
+        {OPT_MASK, &o->mask},
+        {OPT_Q, &o->q},
+        {OPT_K, &o->k},
+        {OPT_V, &o->v},
+        {OPT_OUT, &o->out},
+        {OPT_LSE, &o->lse},
+        {OPT_DEVICE, &o->device},
+        {OPT_ARCH, &o->arch},
+        {OPT_HEAD_DIM, &o->head_dims},
+        {OPT_WHAT, &o->what},
+        {OPT_CU_Q, &o->sequences[SEQ_CU_Q]},
+        {OPT_CU_KV, &o->sequences[SEQ_CU_KV]},
+        {OPT_USED_Q, &o->sequences[SEQ_USED_Q]},
+        {OPT_USED_KV, &o->sequences[SEQ_USED_KV]},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i].id == id)
+            return texts[i].to;
+    return NULL;
+}
+
+static bool *flag_of(int id, struct options *o)
+{
+    return id == OPT_STATS          ? &o->stats
+           : id == OPT_JSON         ? &o->json
+           : id == OPT_CHECK_BOUNDS ? &o->check_bounds
+           : id == OPT_PACKED       ? &o->packed
+           : id == OPT_BLOCK_MASK   ? &o->block_mask
+                                    : NULL;
+}
+
+static bool set_option(const struct command *c, int id, char *text,
+                       struct options *o)
+{
+    const char **to = text_of(id, o);
+    bool *flag = flag_of(id, o);
+    if (to)
+        *to = text;
+    if (flag)
+        *flag = true;
+    if (to || flag)
         return true;
+    switch (id) {
+    case OPT_SCALE:
+        return set_scale(c, text, o);
+    case OPT_LSE_LIMIT:
+        return set_lse_limit(c, text, o);
+    case OPT_DTYPE:
+        return set_dtype(c, text, o);
+    case OPT_RANDOM:
+        return parse_random(c, text, o);
+    case OPT_TENSOR:
+        return add_named(c, text, o->tensors, &o->n_tensors, "tensor");
+    case OPT_PARAM:
+        return add_named(c, text, o->params, &o->n_params, "param");
+    case OPT_SEED:
+        return set_seed(c, text, o);
     case OPT_THREADS:
         return parse_positive(c, "threads", text, &o->threads);
     case OPT_JOBS:
@@ -294,81 +359,6 @@ static bool set_number_option(const struct command *c, int id, const char *text,
         return parse_tile(c, text, o);
     default:
         return parse_positive(c, "rounds", text, &o->rounds);
-    }
-}
-
-static bool set_option(const struct command *c, int id, char *text,
-                       struct options *o)
-{
-    switch (id) {
-    case OPT_SCORE:
-        o->score = text;
-        return true;
-    case OPT_MASK:
-        o->mask = text;
-        return true;
-    case OPT_Q:
-        o->q = text;
-        return true;
-    case OPT_K:
-        o->k = text;
-        return true;
-    case OPT_V:
-        o->v = text;
-        return true;
-    case OPT_OUT:
-        o->out = text;
-        return true;
-    case OPT_LSE:
-        o->lse = text;
-        return true;
-    case OPT_DEVICE:
-        o->device = text;
-        return true;
-    case OPT_ARCH:
-        o->arch = text;
-        return true;
-    case OPT_HEAD_DIM:
-        o->head_dims = text;
-        return true;
-    case OPT_WHAT:
-        o->what = text;
-        return true;
-    case OPT_CU_Q:
-    case OPT_CU_KV:
-    case OPT_USED_Q:
-    case OPT_USED_KV:
-        o->sequences[id - OPT_CU_Q] = text;
-        return true;
-    case OPT_STATS:
-        o->stats = true;
-        return true;
-    case OPT_JSON:
-        o->json = true;
-        return true;
-    case OPT_CHECK_BOUNDS:
-        o->check_bounds = true;
-        return true;
-    case OPT_PACKED:
-        o->packed = true;
-        return true;
-    case OPT_BLOCK_MASK:
-        o->block_mask = true;
-        return true;
-    case OPT_SCALE:
-        return set_scale(c, text, o);
-    case OPT_LSE_LIMIT:
-        return set_lse_limit(c, text, o);
-    case OPT_DTYPE:
-        return set_dtype(c, text, o);
-    case OPT_RANDOM:
-        return parse_random(c, text, o);
-    case OPT_TENSOR:
-        return add_named(c, text, o->tensors, &o->n_tensors, "tensor");
-    case OPT_PARAM:
-        return add_named(c, text, o->params, &o->n_params, "param");
-    default:
-        return set_number_option(c, id, text, o);
     }
 }
 

@@ -44,8 +44,7 @@ struct picture {
     struct colour *point; /* [height][width] */
 };
 
-/* --- points, letters --------------------------------------------------------
- */
+/* --- points, letters ------------------------------------------------------ */
 
 static void fill(struct picture *p, int x0, int y0, int w, int h,
                  struct colour c)
@@ -82,8 +81,7 @@ static struct colour mix(struct colour a, struct colour b, double t)
                            between(a.b, b.b, t)};
 }
 
-/* --- the map ----------------------------------------------------------------
- */
+/* --- the map -------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -181,8 +179,7 @@ static void draw_grid(struct picture *p)
     fill(p, LEFT + p->map_w, TOP, 1, p->map_h, faint);
 }
 
-/* --- what is around it
- * -------------------------------------------------------- */
+/* --- what is around it ---------------------------------------------------- */
 
 /* A power of two, so that about `room` points lie between ticks. */
 static int64_t tick_step(const struct picture *p, int room)
@@ -317,8 +314,7 @@ static void draw_legend(struct picture *p)
         text(p, 8, y + (i + 1) * LINE + 4, ink, line[i]);
 }
 
-/* --- the file
- * ----------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------- */
 
 /* For the legend, and the longest line within reason. */
 static int least_width(const struct mask_view *m)

@@ -3,6 +3,7 @@
 #include "runtime/cli/cli.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 static const char *const option_of[SEQ_ARRAYS] = {[SEQ_CU_Q] = "cu-seqlens-q",
                                                   [SEQ_CU_KV] = "cu-seqlens-kv",
@@ -29,9 +30,11 @@ static int load_one(const struct options *o, enum sequence_array i,
 {
     struct array *a = &job->sequences[i];
     const char *path = o->sequences[i];
+    char what[64];
     int rc = read_array(path, a);
+    snprintf(what, sizeof what, "--%s", option_of[i]);
     if (!rc)
-        rc = convert_array(path, a, FACC_I32);
+        rc = convert_array(what, a, FACC_I32);
     if (!rc && (a->t.rank != 1 || a->count >= INT_MAX))
         rc = cli_fail("%s: --%s wants one dimension, got rank %d", path,
                       option_of[i], a->t.rank);

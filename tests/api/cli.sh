@@ -54,6 +54,7 @@ np.save("cu_kv.npy", np.array([0, 30, 31, 70], np.int64))
 np.save("cu_late.npy", np.array([1, 30, 31, 70], np.int32))
 np.save("cu_falls.npy", np.array([0, 31, 30, 70], np.int32))
 np.save("cu_two.npy", np.array([0, 30, 70], np.int32))
+np.save("cu_float.npy", np.array([0.0, 20, 20, 50]))
 np.save("cu_plane.npy", np.zeros((2, 2), np.int32))
 np.save("used.npy", np.array([7, 0, 11], np.int32))
 for n in "qkv": # tokens first, as packed sequences are often kept
@@ -192,6 +193,8 @@ want 2 'come together' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy
 want 1 'begin with 0' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_late.npy
 want 1 'offset 2 is 30' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_falls.npy
 want 1 '4 offsets, --cu-seqlens-kv 3' "$facc" run $qkv --stats --cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_two.npy
+want 1 '--cu-seqlens-q: the file holds f64, i32 is wanted' "$facc" mask --mask 'q >= kv' --cu-seqlens-q cu_float.npy --cu-seqlens-kv cu_kv.npy
+want 1 '--seqused-kv: the file holds f64, i32 is wanted' "$facc" mask --mask 'q >= kv' --seqused-kv cu_float.npy
 want 1 'one dimension' "$facc" run $qkv --stats --cu-seqlens-q cu_plane.npy --cu-seqlens-kv cu_kv.npy
 want 1 '3 lengths, there are 1 seq' "$facc" run $qkv --stats --seqused-q used.npy
 want 1 'cu-seqlens-q ends with 50, but Q has 49 rows' "$facc" run --random 1,1,1,49,70,8 --device cpu --stats $cu
@@ -320,7 +323,7 @@ want 1 "--tensor slopes=" "$facc" $alibi --param window=9
 want 1 "--param window=" "$facc" $alibi --tensor slopes=slopes.npy
 want 1 "no tensor 'slope'" "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --tensor slope=slopes.npy
 want 1 "no param 'w'" "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --param w=1
-want 1 'holds i64, the mod declares f32' "$facc" $alibi --tensor slopes=islopes.npy --param window=9
+want 1 '--tensor slopes: the file holds i64, f32 is wanted' "$facc" $alibi --tensor slopes=islopes.npy --param window=9
 want 1 "slopes.*3" "$facc" $alibi --tensor slopes=slopes3.npy --param window=9
 want 1 "'nine' is none" "$facc" $alibi --tensor slopes=slopes.npy --param window=nine
 want 1 'multiple' "$facc" run --q q.npy --k k3.npy --v k3.npy --stats --device cpu

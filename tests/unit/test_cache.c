@@ -539,8 +539,7 @@ START_TEST(missing_parents_are_made)
 }
 END_TEST
 
-/* ---- layers
- * ------------------------------------------------------------------ */
+/* ---- layers -------------------------------------------------------------- */
 
 START_TEST(layers)
 {
@@ -603,8 +602,7 @@ START_TEST(read_only_mode_changes_nothing)
 }
 END_TEST
 
-/* ---- listing and collection
- * --------------------------------------------------- */
+/* ---- listing and collection ---------------------------------------------- */
 
 /* n units, the i-th last used i hours ago. */
 static void fill(const struct cache *c, int n)

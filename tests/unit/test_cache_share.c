@@ -7,8 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* ---- processes
- * ------------------------------------------------------------------ */
+/* ---- processes ----------------------------------------------------------- */
 
 /* One of several processes that want a key: locks, looks, "compiles" (writes
  * a line to `log`), publishes. */

@@ -253,8 +253,7 @@ START_TEST(long_reports_are_cut)
 }
 END_TEST
 
-/* ---- what is there
- * ------------------------------------------------------------ */
+/* ---- what is there ------------------------------------------------------- */
 
 START_TEST(system_without_anything)
 {

@@ -179,8 +179,7 @@ START_TEST(error_inside_a_mod)
 }
 END_TEST
 
-/* ---- expressions
- * ------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 START_TEST(expressions)
 {
