@@ -8,14 +8,17 @@
 #undef Variant
 
 struct Variant : GeneratedVariant {
-    static __device__ __forceinline__ KvRange kv_range(const KernelArgs &, const Tile &, int, int q_last)
+    static __device__ __forceinline__ KvRange kv_range(const KernelArgs &, const Tile &, int,
+                                                       int q_last)
     {
         return KvRange{0, q_last + 1};
     }
 
-    static __device__ __forceinline__ int verdict(const KernelArgs &, const Tile &, int q_first, int q_last,
-                                                  int kv_first, int kv_last)
+    static __device__ __forceinline__ int verdict(const KernelArgs &, const Tile &, int q_first,
+                                                  int q_last, int kv_first, int kv_last)
     {
-        return kv_first > q_last ? kVerdictEmpty : kv_last <= q_first ? kVerdictFull : kVerdictPartial;
+        return kv_first > q_last    ? kVerdictEmpty
+               : kv_last <= q_first ? kVerdictFull
+                                    : kVerdictPartial;
     }
 };
