@@ -291,6 +291,9 @@ static void schedule(struct explain *x, const struct verdict_program *v)
                            "by cell\n");
     if (v->tier == TIER_OPAQUE)
         strbuf_add(x->out, "         what reads the score counts as unknown\n");
+    if (v->cut)
+        strbuf_add(x->out, "         the mask is too large: parts of it count "
+                           "as unknown\n");
 }
 
 /* What is known of whole tiles, and what it takes. */
@@ -360,5 +363,9 @@ bool compile_tier_cause(struct program *p, struct strbuf *out, struct diag *d)
 {
     struct explain x = {.g = p->graph, .out = out};
     cause(&x, &p->verdict);
+    if (p->verdict.cut)
+        strbuf_addf(out,
+                    "%sthe mask is too large: parts of it count as unknown",
+                    p->verdict.cause ? "; " : "");
     return !out->failed || diag_nomem(d, "explain");
 }

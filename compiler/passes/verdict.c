@@ -74,6 +74,7 @@ static void find_roots(struct verdict_builder *b, ir_ref keep)
     const struct verdict_guards all = {{IR_NONE, IR_NONE}};
     struct verdict_program *p = b->p;
     p->root = verdict_slot(b, keep, all);
+    p->cut = b->no_room;
     if (p->plain || p->tier == TIER_NONE || b->g->failed)
         return;
     p->empty_root = disjunctive(b, keep);

@@ -74,6 +74,7 @@ struct verdict_program { /* everything in the graph's arena */
                      tensors, both indices, or the score; else IR_NONE */
     bool plain;   /* nothing but plain bounds (bounds.c): no schedule needed */
     bool halve;   /* PARTIAL rectangles are worth cutting into granules */
+    bool cut;     /* too large: parts of the mask count as unknown */
     uint8_t deps; /* IR_DEP_B, IR_DEP_H of the mask, lengths included */
     struct verdict_slot *slot;
     int n_slots;

@@ -239,7 +239,7 @@ START_TEST(explanations_name_the_tier)
              "local dense = facc.tensor('dense', 'bool', { 'q', 'kv' })\n"
              "return facc.attention { mask_mod = 'dense[q][kv] and id[q] == "
              "id[kv]' }",
-             scanned, 4, "PARTIAL tiles are halved");
+             scanned, 4, "too large");
     static const char *const halved[] = {
         "tier     analytic\n         a schedule is made",
         "3 summaries of rows, 2 of columns",
@@ -261,6 +261,14 @@ START_TEST(explanations_name_the_tier)
         "function(s, b, h, q, kv) if s > 0.5 and q >= kv then return s end "
         "return -math.huge end }",
         partly, 2, "nothing is known");
+    static const char *const cut[] = {
+        "a schedule is made", "too large: parts of it count as unknown"};
+    explains("local facc = require 'facc'\n"
+             "local id = facc.tensor('id', 'i32', { 512 })\n"
+             "return facc.attention { mask_mod = function(b, h, q, kv) return "
+             "facc.all(80, function(t) return id[(q + t * 5) % 512] ~= "
+             "id[(kv + t * 3) % 512] + t end) end }",
+             cut, 2, "nothing is known");
 }
 END_TEST
 
