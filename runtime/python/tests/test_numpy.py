@@ -233,11 +233,19 @@ class Errors(unittest.TestCase):
         for seven in 7, np.int64(7), np.uint8(7), 7.0, np.float32(7), np.array(7):
             got = facc.attention(q, k, v, mask_mod="q - kv < w", params={"w": seven})
             np.testing.assert_allclose(got, want, atol=2e-6)
-        for far in (1 << 60) - 1, (1 << 53) + 1, np.int64(1 << 40):
+        for far in (1 << 60) - q.shape[2], (1 << 53) + 1, np.int64(1 << 40):  # t[q] ends below 2^60
             got = facc.attention(q, k, v, mask_mod="kv + far - 6 <= t[q]", params={"far": far},
                                  tensors={"t": far + np.arange(q.shape[2], dtype=np.int64)})
             want = attention(q, k, v, lambda s, h, i, j: (s, j - 6 <= i))[0]
             np.testing.assert_allclose(got, want, atol=2e-6)
+
+    def test_far_elements(self):
+        q, k, v = inputs()
+        limit = np.full(q.shape[2], np.iinfo(np.int64).max)
+        limit[1::3], limit[2::3] = np.iinfo(np.int64).min, 5
+        got = facc.attention(q, k, v, mask_mod="q - kv <= limit[q]", tensors={"limit": limit})
+        want = attention(q, k, v, lambda s, h, i, j: (s, (i % 3 == 0) | (i % 3 == 2) & (i - j <= 5)))[0]
+        np.testing.assert_allclose(got, want, atol=2e-6)
 
     def test_no_arrays(self):
         q, k, v = inputs()
