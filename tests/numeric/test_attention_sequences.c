@@ -1,6 +1,7 @@
 /* CPU attention of packed sequences and with block lists, against loops
  * written by hand; a packed sequence is that sequence alone, bit for bit. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/test_share.h"
 
 /* --- packed sequences --- */
 
@@ -327,7 +328,7 @@ static const int block_sizes[][2] = {{64, 64},   {128, 128}, {7, 13},
 START_TEST(blocks_against_loops)
 {
     static const int inner[] = {0, 1, 2, 4, 5};
-    for (int k = 0; k < 20; k++) {
+    for (int k = 0; k < test_share(20); k++) {
         struct problem p = {
             .B = 2, .H = 4, .Hkv = 2, .Sq = 140, .Skv = 270, .D = 8, .Dv = 8};
         struct run r;

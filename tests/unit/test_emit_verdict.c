@@ -7,6 +7,7 @@
 
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/emit_build.h"
+#include "tests/unit/test_share.h"
 #include "tests/unit/verdict_cells.h"
 #include "tests/unit/verdict_list.h"
 
@@ -176,10 +177,11 @@ START_TEST(random_masks)
     static struct program *p[RANDOM];
     static char label[RANDOM][32];
     struct tally t = {0};
+    const int most = test_share(RANDOM);
     int n = 0;
     if (emit_no_compiler())
         return;
-    for (uint64_t seed = 40000; n < RANDOM; seed++) {
+    for (uint64_t seed = 40000; n < most; seed++) {
         modgen(seed, text);
         snprintf(label[n], sizeof label[n], "modgen %d", (int)seed);
         p[n] = list_compile(label[n], text);
@@ -219,7 +221,7 @@ START_TEST(list)
     for (int k = 0; k < n; k++)
         p[k] = e[k].p;
     void *so = emit_build(p, n, false, "-O0");
-    for (uint64_t i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < (uint64_t)test_share(4); i++) {
         list_random_data(&d, p[0]->graph, 8000 + i, 600);
         for (int k = 0; k < n; k++) {
             plan_fn *plan;

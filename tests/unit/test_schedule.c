@@ -184,7 +184,7 @@ START_TEST(scanned_mask)
     m.call.captured[1].shape[1] = 3000;
     give_workspace(&m);
     struct facc_kernel_header h = launched(&m);
-    const int64_t tiles = up(SQ, 64), windows = up(3000, 32 * 16);
+    const int64_t tiles = up(SQ, 64), windows = up(3000, INT64_C(32) * 16);
     ck_assert_int_eq(rec.launches, 5);
     ck_seen(0, ENTRY_SUMMARIZE, H * windows);
     ck_seen(1, ENTRY_SCAN, tiles * H * windows);

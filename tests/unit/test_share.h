@@ -1,0 +1,28 @@
+/* How many random cases a build runs. */
+#ifndef FACC_TEST_SHARE_H
+#define FACC_TEST_SHARE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FACC_TEST_SLOW 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define FACC_TEST_SLOW 1
+#endif
+
+/* Of n cases: a quarter under sanitizers, which take several times as long,
+ * unless FACC_TEST_LONG is 1 (tests/run.sh --long); else all. */
+static inline int test_share(int n)
+{
+#ifdef FACC_TEST_SLOW
+    const char *is_long = getenv("FACC_TEST_LONG");
+    if (is_long == NULL || strcmp(is_long, "1") != 0)
+        return (n + 3) / 4;
+#endif
+    return n;
+}
+
+#endif
