@@ -239,6 +239,7 @@ mask("X21 documents of b", function(b, h, i, j)
   return j >= first and i >= j and (i - j <= w or j < first + 4)
 end)
 mask("X22 pages, no window", function(b, h, i, j) return page(b, j // 16) >= 0 end)
+mask("X23 off by one", function(b, h, i, j) return i // 64 ~= j // 64 and i + 1 >= j end)
 
 -- ---- the standard mods --------------------------------------------------------
 
