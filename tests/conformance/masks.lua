@@ -240,6 +240,7 @@ mask("X21 documents of b", function(b, h, i, j)
 end)
 mask("X22 pages, no window", function(b, h, i, j) return page(b, j // 16) >= 0 end)
 mask("X23 off by one", function(b, h, i, j) return i // 64 ~= j // 64 and i + 1 >= j end)
+mask("X24 negative divisor", function(b, h, i, j) return i // -8 >= j // -8 and i % -8 - j % -8 > -3 end)
 
 -- ---- the standard mods --------------------------------------------------------
 
