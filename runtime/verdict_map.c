@@ -170,9 +170,8 @@ static bool read_call(struct map *m, facc_ctx *ctx, const facc_program *p,
     if (!cpu_env_open(&m->env, &m->args, &m->size,
                       p->compiled->facts.score_masks, stage_name, d))
         return false;
-    const struct eval_env *e = &m->env.env;
-    m->len_q = e->len_q ? e->len_q[m->b] : m->size.Sq;
-    m->len_kv = e->len_kv ? e->len_kv[m->b] : m->size.Skv;
+    m->len_q = eval_env_len(&m->env.env, false, m->b);
+    m->len_kv = eval_env_len(&m->env.env, true, m->b);
     m->classes = cpu_env_classes(&m->env, &m->size, m->b, m->h);
     return true;
 }

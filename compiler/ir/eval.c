@@ -270,13 +270,11 @@ static void run_length(struct eval_state *s, uint32_t step, int64_t *d, int n)
     uint32_t a = s->plan->arg[t->first];
     bool wide = s->plan->step[a].wide;
     const int64_t *x = s->val[a];
-    const int32_t *len = t->op == IR_LEN_Q ? s->env->len_q : s->env->len_kv;
-    int64_t full = t->op == IR_LEN_Q ? s->env->Sq : s->env->Skv;
     s->any_bad[step] = false;
     for (int i = 0; i < n; i++) {
         int64_t b = x[wide ? i : 0];
         bool out = is_outside(b, s->env->B);
-        d[i] = out ? 0 : len != NULL ? len[b] : full;
+        d[i] = out ? 0 : eval_env_len(s->env, t->op == IR_LEN_KV, b);
         s->bad[step][i] = out || (s->any_bad[a] && s->bad[a][wide ? i : 0]);
         s->any_bad[step] |= s->bad[step][i];
     }

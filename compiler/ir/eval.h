@@ -33,6 +33,13 @@ struct eval_env { /* borrowed for the life of the state */
     const union eval_value *params;    /* by graph order */
 };
 
+/* Used length of sequence b. */
+static inline int64_t eval_env_len(const struct eval_env *e, bool kv, int64_t b)
+{
+    const int32_t *len = kv ? e->len_kv : e->len_q;
+    return len != NULL ? len[b] : kv ? e->Skv : e->Sq;
+}
+
 /* A compiled order of evaluation: immutable, shared by threads. */
 struct eval_plan;
 struct eval_plan *eval_plan_new(struct arena *a, struct ir_graph *g,

@@ -83,8 +83,8 @@ void verdict_state_head(struct verdict_state *s, int64_t b, int64_t h)
 {
     const struct verdict_program *p = s->plan->p;
     const struct eval_env *e = s->env;
-    const int64_t n[SIDES] = {e->len_q != NULL ? e->len_q[b] : e->Sq,
-                              e->len_kv != NULL ? e->len_kv[b] : e->Skv};
+    const int64_t n[SIDES] = {eval_env_len(e, false, b),
+                              eval_env_len(e, true, b)};
     bool same_b = !(p->deps & IR_DEP_B) || s->b == b;
     bool same_h = !(p->deps & IR_DEP_H) || s->h == h;
     if (s->made && same_b && same_h && n[0] == s->n[0] && n[1] == s->n[1])

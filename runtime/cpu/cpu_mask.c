@@ -36,8 +36,7 @@ void cpu_mask_head(struct cpu_mask *m, int b, int h)
     if (m->verdicts != NULL)
         verdict_state_head(m->verdicts, b, h);
     m->classes = cpu_env_classes(&m->call->env, &m->call->size, b, h);
-    const struct eval_env *e = &m->call->env.env;
-    m->kv_len = e->len_kv != NULL ? e->len_kv[b] : e->Skv;
+    m->kv_len = eval_env_len(&m->call->env.env, true, b);
     m->skip_until = 0;
 }
 

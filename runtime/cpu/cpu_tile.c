@@ -351,18 +351,13 @@ int cpu_rows(const struct cpu_call *call, int b)
     return cu != NULL ? cu[b + 1] - cu[b] : call->size.Sq;
 }
 
-static int used_length(const int32_t *used, int b, int full)
-{
-    return used != NULL ? used[b] : full;
-}
-
 bool cpu_tile_run(const struct cpu_call *call, struct cpu_scratch *s, int b,
                   int h, int q0, struct diag *d)
 {
     const struct eval_env *e = &call->env.env;
     int left = cpu_rows(call, b) - q0, end = left < M ? left : M;
-    int used = used_length(e->len_q, b, call->size.Sq) - q0;
-    int kv = used_length(e->len_kv, b, call->size.Skv);
+    int used = (int)eval_env_len(e, false, b) - q0;
+    int kv = (int)eval_env_len(e, true, b);
     int w = call->kernels->width;
     struct tile t = {.b = b, .h = h, .q0 = q0};
     t.hkv = h / (call->size.H / call->size.Hkv);
