@@ -25,6 +25,12 @@ struct unit_config {
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
 };
 
+/* A bool as C text. */
+static inline const char *emit_bool(bool v)
+{
+    return v ? "true" : "false";
+}
+
 struct cuda_header {
     const char *name; /* as spelled in #include */
     const char *text;

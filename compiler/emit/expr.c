@@ -121,7 +121,7 @@ static const char *leaf(struct emitter *e, enum place p, ir_ref r)
     if (n->op == IR_CONST_I)
         return expr_int_const(e, n->i, false);
     if (n->op == IR_CONST_B)
-        return n->i ? "true" : "false";
+        return emit_bool(n->i != 0);
     if (n->op == IR_VAR_I)
         return variable(e, p, n->i);
     if (n->op == IR_PARAM_F)

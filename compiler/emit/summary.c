@@ -259,8 +259,8 @@ void summary_add_text(struct emitter *e, struct strbuf *out)
         out,
         "    static constexpr bool kHasQSummary = %s, kHasKvSummary = "
         "%s;\n",
-        verdict_summary_bytes(e->g, e->verdict, SIDE_Q) ? "true" : "false",
-        verdict_summary_bytes(e->g, e->verdict, SIDE_KV) ? "true" : "false");
+        emit_bool(verdict_summary_bytes(e->g, e->verdict, SIDE_Q) > 0),
+        emit_bool(verdict_summary_bytes(e->g, e->verdict, SIDE_KV) > 0));
     add_side(e, out, SIDE_Q, "QSummary", "q");
     add_side(e, out, SIDE_KV, "KvSummary", "kv");
 }

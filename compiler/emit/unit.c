@@ -47,16 +47,15 @@ bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
     strbuf_addf(out, "constexpr int kWarps = %d, kStages = %d;\n", c->warps,
                 c->stages);
     strbuf_addf(out, "constexpr bool kQInRegisters = %s;\n",
-                c->q_in_registers ? "true" : "false");
+                emit_bool(c->q_in_registers));
     strbuf_addf(out, "constexpr int kSharedBytes = %d;\n", c->shared_bytes);
     strbuf_addf(out, "constexpr bool kCheckBounds = %s;\n",
-                c->check_bounds ? "true" : "false");
+                emit_bool(c->check_bounds));
     strbuf_addf(out, "constexpr bool kBlockMask = %s;\n",
-                c->block_mask ? "true" : "false");
+                emit_bool(c->block_mask));
     strbuf_addf(out, "constexpr bool kFullBlocksArePartial = %s;\n",
-                c->full_blocks_partial ? "true" : "false");
-    strbuf_addf(out, "constexpr bool kPacked = %s;\n",
-                c->packed ? "true" : "false");
+                emit_bool(c->full_blocks_partial));
+    strbuf_addf(out, "constexpr bool kPacked = %s;\n", emit_bool(c->packed));
     strbuf_addf(out, "#define FACC_SCHEDULED %d\n", emit_scheduled(v, c));
     strbuf_addf(out, "constexpr int kNumTensors = %d, kNumParams = %d;\n",
                 g->n_tensors, g->n_params);

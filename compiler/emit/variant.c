@@ -209,11 +209,6 @@ static bool is_staged(const struct emitter *e, enum place p)
 
 /* --- text ---------------------------------------------------------------- */
 
-static const char *boolean(bool v)
-{
-    return v ? "true" : "false";
-}
-
 static void add_struct(const struct emitter *e, struct strbuf *out,
                        const char *name, enum place p)
 {
@@ -288,19 +283,19 @@ static void add_variant(struct emitter *e, const struct texts *t,
     strbuf_addf(out, "%s\nstruct Variant {\n",
                 e->verdict ? "#include \"common/interval.cuh\"\n" : "");
     strbuf_addf(out, "    static constexpr bool kHasScore = %s;\n",
-                boolean(t->has_score));
+                emit_bool(t->has_score));
     strbuf_addf(out, "    static constexpr bool kHasMask = %s;\n",
-                boolean(t->has_mask));
+                emit_bool(t->has_mask));
     strbuf_addf(out, "    static constexpr bool kMaskNeedsScore = %s;\n",
-                boolean(t->needs_score));
+                emit_bool(t->needs_score));
     strbuf_addf(out, "    static constexpr bool kAlwaysPartial = %s;\n",
-                boolean(t->always_partial));
+                emit_bool(t->always_partial));
     strbuf_addf(out, "    static constexpr bool kReverse = %s;\n",
-                boolean(t->reverse));
+                emit_bool(t->reverse));
     strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
-                boolean(is_staged(e, PLACE_COL)));
+                emit_bool(is_staged(e, PLACE_COL)));
     strbuf_addf(out, "    static constexpr bool kStageDiag = %s;\n\n",
-                boolean(is_staged(e, PLACE_DIAG)));
+                emit_bool(is_staged(e, PLACE_DIAG)));
     add_struct(e, out, "Tile", PLACE_TILE);
     add_struct(e, out, "Row", PLACE_ROW);
     add_struct(e, out, "Col", PLACE_COL);

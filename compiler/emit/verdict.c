@@ -199,11 +199,6 @@ void verdict_place(struct emitter *e)
 
 /* --- text ---------------------------------------------------------------- */
 
-static const char *boolean(bool v)
-{
-    return v ? "true" : "false";
-}
-
 static void add_plan(struct emitter *e, struct strbuf *out)
 {
     summary_add_text(e, out);
@@ -233,8 +228,8 @@ void verdict_add_text(struct emitter *e, struct strbuf *out)
     strbuf_addf(out,
                 "\n    static constexpr bool kPlanned = %s, kScanned = %s, "
                 "kHalved = %s;\n",
-                boolean(v), boolean(v && v->tier == TIER_SCANNED),
-                boolean(v && v->halve));
+                emit_bool(v), emit_bool(v && v->tier == TIER_SCANNED),
+                emit_bool(v && v->halve));
     if (v)
         add_plan(e, out);
     else
