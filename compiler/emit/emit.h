@@ -9,7 +9,7 @@
 #include "compiler/passes/verdict.h"
 
 struct unit_config {
-    const char *family;   /* "sm80" */
+    const char *family;   /* "sm80" "sm90" */
     enum dtype dtype;     /* of Q, K, V */
     enum dtype out_dtype; /* of O */
     int head_dim;         /* of Q and K, as the caller's tensors have it */
@@ -18,6 +18,7 @@ struct unit_config {
     int warps;            /* of a CTA */
     int stages;           /* K/V buffers in shared memory */
     bool q_in_registers;  /* else Q fragments are re-read from shared memory */
+    int q_buffers;        /* Q tiles in shared memory, per warp group */
     int shared_bytes;     /* dynamic shared memory of a CTA */
     bool check_bounds;    /* checked debug build */
     bool block_mask;      /* launches bring block lists */

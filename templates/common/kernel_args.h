@@ -44,7 +44,7 @@ struct facc_schedule_row {
 
 /* Up to 32 KV tiles from 32 * window on, or `repeats` such windows that are
  * all alike. Bit i is tile 32 * window + i. After these 8 bytes, for each
- * warp group (one or two) of the CTA: */
+ * warp group (one to three) of the CTA: */
 struct facc_schedule_entry {
     int window, repeats;
 };
@@ -125,7 +125,7 @@ struct facc_kernel_header {
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];
     /* scheduling */
     int q_tiles;             /* query tiles per (b, h) */
-    int num_work;            /* CTAs of the forward kernel */
+    int num_work;            /* query tiles of all (b, h), or places of a schedule */
     /* block mask in FlexAttention's form: for each row of blocks how many
      * partial (full) blocks it has, and which; all int32, contiguous */
     const int *block_counts, *block_indices;
@@ -137,7 +137,11 @@ struct facc_kernel_header {
     /* checked debug build: first bad read {tensor + 1, line, index, extent}, 0 = none */
     int *bounds_report;
     struct facc_schedule schedule;
-    unsigned char reserved[40];
+    /* sm90 families */
+    int *next_item;    /* zeroed counter that hands out work, or 0: a fixed order */
+    int section_heads; /* (b, h) that are walked together: their K and V stay in L2 */
+    int zero;          /* 0, as the compiler must not know */
+    unsigned char reserved[24];
 };
 
 FACC_LAYOUT_ASSERT(sizeof(struct facc_captured) == 72);
