@@ -78,8 +78,8 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
 /* One value for each member: with one more this does not compile
  * (-Wmissing-field-initializers), so that none is forgotten below. */
 _Static_assert(sizeof(struct unit_config){"", DTYPE_F16, DTYPE_F16, 0, 0, 0, 0,
-                                          0, 0, false, 0, false, false, false,
-                                          false} > 0,
+                                          0, 0, false, 0, 0, false, false,
+                                          false, false} > 0,
                "compare it, too");
 
 static bool same_config(const struct unit_config *a,
@@ -90,6 +90,7 @@ static bool same_config(const struct unit_config *a,
            a->head_dim_v == b->head_dim_v && a->tile_m == b->tile_m &&
            a->tile_n == b->tile_n && a->warps == b->warps &&
            a->stages == b->stages && a->q_in_registers == b->q_in_registers &&
+           a->q_buffers == b->q_buffers &&
            a->shared_bytes == b->shared_bytes &&
            a->check_bounds == b->check_bounds &&
            a->block_mask == b->block_mask && a->packed == b->packed &&

@@ -165,6 +165,7 @@ bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mask,
                             .head_dim = v->head_dim,
                             .head_dim_v = v->head_dim_v == 0 ? v->head_dim
                                                              : v->head_dim_v,
+                            .q_buffers = 1,
                             .check_bounds = v->check_bounds != 0,
                             .block_mask = v->block_mask != 0};
     const int dim = c.head_dim > c.head_dim_v ? c.head_dim : c.head_dim_v;
