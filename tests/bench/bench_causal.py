@@ -5,10 +5,10 @@ import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from bench_gpu import ROOT, interleaved, prepared, table
 from bench_mask_list import lua
-from bench_masks import D, H, in_graph, qkv, ready
+from bench_masks import D, H, qkv
 from bench_schedule import schedule_flags
+from method import ROOT, in_graph, interleaved, prepared, ready, table
 
 HERE = pathlib.Path(__file__).resolve().parent
 

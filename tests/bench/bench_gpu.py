@@ -10,10 +10,7 @@ causal_generic  causal as generated and by hand in the same kernel (bench_causal
 million         up to a million tokens, and FlexAttention there (bench_long.py)
 packed          64 packed sequences against the dense kernel (bench_long.py)
 
-Method: all contestants of a row in one interleaved run; each measurement is a
-burst of about 8 ms after a pause of 20 ms, which keeps the card off its power
-limit; the median of the rounds counts. Absolute figures move by some percent
-between machines and with heat: compare the ratios.
+The method is that of method.py: interleaved bursts, medians, ratios.
 
     python3 tests/bench/bench_gpu.py [--sections plain,mods] [--json FILE]
 """
@@ -23,94 +20,19 @@ import json
 import math
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "runtime" / "python"))
-sys.path.insert(0, str(ROOT / "tests" / "gpu"))
-sys.modules.setdefault("bench_gpu", sys.modules[__name__])  # what the other files import
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
-TOKENS, WIDTH = 16384, 2048  # B * S and H * D of every row
-PAUSE, BURST = 0.020, 0.008  # seconds
-
-
-# ---- method -------------------------------------------------------------------
-
-def burst(launch, n):
-    """Milliseconds per launch in a burst of n after a pause."""
-    import torch
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    time.sleep(PAUSE)
-    start.record()
-    for _ in range(n):
-        launch()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / n
-
-
-def interleaved(contestants, rounds):
-    """{name: callable} -> {name: median milliseconds}"""
-    counts, times = {}, {name: [] for name in contestants}
-    for name, launch in contestants.items():
-        for _ in range(2):
-            launch()
-        counts[name] = max(1, round(BURST * 1e3 / burst(launch, 2)))
-    for _ in range(rounds):
-        for name, launch in contestants.items():
-            times[name].append(burst(launch, counts[name]))
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
-def inputs(D, S, dtype):
-    import torch
-    g = torch.Generator("cuda").manual_seed(1)
-    shape = (TOKENS // S, WIDTH // D, S, D)
-    return [torch.randn(shape, generator=g, device="cuda").to(dtype) for _ in range(3)]
-
-
-def teraflops(D, S, causal, ms):
-    flops = 4 * TOKENS * (WIDTH // D) * S * D
-    return flops / (2 if causal else 1) / ms / 1e9
-
-
-def call_variant(call):
-    """What of a variant the arguments of a call decide."""
-    return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
-            if call.get(argument) is not None}
-
-
-def prepared(program, q, k, v, **call):
-    dtype = {"bfloat16": "bf16", "float16": "f16"}[str(q.dtype).rpartition(".")[2]]
-    kernel = program.kernel(dtype=dtype, head_dim=q.shape[3], head_dim_v=v.shape[3], device=0, **call_variant(call))
-    return kernel.prepare(q, k, v, **call)
-
-
-def table(title, head, rows):
-    print(f"\n### {title}\n\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(str(x) for x in row) + " |")
-    sys.stdout.flush()
+from method import ROOT, TOKENS, WIDTH, inputs, interleaved, prepared, sdpa, table, teraflops  # noqa: E402
 
 
 # ---- sections -------------------------------------------------------------------
-
-def sdpa(backend, q, k, v, causal):
-    import torch.nn.functional as F
-    from torch.nn.attention import sdpa_kernel
-
-    def launch():
-        with sdpa_kernel(backend):
-            F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    launch()
-    return launch
-
 
 def plain(args, facc):
     import torch

@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 
-from bench_gpu import ROOT, prepared, table
+from method import ROOT, prepared, table
 
 
 def host_microseconds(call, rounds=40, n=100):

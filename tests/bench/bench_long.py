@@ -9,9 +9,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from bench_gpu import interleaved, prepared, table  # noqa: E402
 from bench_mask_list import lua  # noqa: E402
-from bench_masks import Child, ready  # noqa: E402
+from bench_masks import Child  # noqa: E402
+from method import interleaved, prepared, ready, table  # noqa: E402
 
 LENGTHS = (1 << 17, 1 << 18, 1 << 19, 1 << 20)
 MEMORY, GROWTH, PACKED = 32, 1.15, 0.85  # MiB beyond inputs and outputs, and ratios, to be reached

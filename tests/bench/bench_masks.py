@@ -21,9 +21,9 @@ from types import SimpleNamespace
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from bench_gpu import interleaved, prepared, table  # noqa: E402
 from bench_mask_list import MASKS, S  # noqa: E402
 from bench_schedule import blocks, schedule_flags, visits  # noqa: E402
+from method import flex_calls, in_graph, interleaved, prepared, ready, table  # noqa: E402
 
 H, D = 16, 128
 USEFUL, TILE_WORK, FLEX = 0.75, 1.15, 0.5  # to be reached
@@ -31,27 +31,6 @@ READY_SECONDS, ROW_SECONDS = 75, 30  # to compile, side by side; to be timed
 
 
 # ---- contestants ------------------------------------------------------------------------
-
-def in_graph(call):
-    """call as the replay of a graph of itself."""
-    import torch
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = call()
-    replay = graph.replay
-
-    def run():
-        replay()
-    run.keep = graph, out, call  # the graph reads and writes what call holds
-    return run
-
 
 def add_both(calls, name, call, notes):
     """call eager and, where that can be captured, in a graph."""
@@ -62,44 +41,6 @@ def add_both(calls, name, call, notes):
     except Exception as e:
         torch.cuda.synchronize()
         notes.append(f"{name}: no graph ({type(e).__name__}: {str(e)[:80]})")
-
-
-def ready(launch):
-    """A second launch of the same call that takes the first one's schedule."""
-    def run():
-        launch.arguments.a.schedule_ready = 1
-        launch()
-        launch.arguments.a.schedule_ready = 0
-        return launch.out
-    return run
-
-
-def allow_many_compiles():
-    import torch
-    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit",
-                 "accumulated_cache_size_limit"):
-        if hasattr(torch._dynamo.config, name):
-            setattr(torch._dynamo.config, name, 256)
-
-
-def flex_calls(keep, q, k, v):
-    """(kernel alone, compiled create_block_mask and kernel)"""
-    import torch
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    allow_many_compiles()
-    attend = torch.compile(flex_attention, dynamic=False)
-    create = torch.compile(create_block_mask, dynamic=False)
-
-    def made():
-        return create(keep, None, None, S, S, device=q.device)
-    block_mask = made()
-
-    def kernel():
-        return attend(q, k, v, block_mask=block_mask)
-
-    def both():
-        return attend(q, k, v, block_mask=made())
-    return kernel, both
 
 
 def qkv(B=1):
