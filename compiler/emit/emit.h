@@ -1,5 +1,5 @@
 /* Graph to CUDA text. variant.c prints `struct Variant` (scoped functions),
- * unit.c the configuration header, and joins them with the embedded template
+ * unit.c the configuration header, wgmma.c Hopper's products; unit.c joins them with the embedded template
  * files into a unit that NVRTC compiles. The splice contract is
  * templates/README.md. */
 #ifndef FACC_EMIT_H
@@ -40,7 +40,7 @@ struct cuda_header {
 struct cuda_unit {
     const char *main_name; /* "sm80/forward.cu" */
     const char *main_text;
-    struct cuda_header *headers; /* config, variant, then template files */
+    struct cuda_header *headers; /* config, variant, wgmma, template files */
     int n_headers;
     const char *entry; /* extern "C" name of the kernel */
 };
@@ -59,6 +59,9 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
                   struct strbuf *out);
 bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
                  const struct unit_config *c, struct strbuf *out);
+/* Family sm90 alone: products by wgmma, in the shapes of the tile. */
+bool emit_wgmma(const struct ir_graph *g, const struct unit_config *c,
+                struct strbuf *out);
 /* All together. template_dir: read template files from there instead of the
  * embedded ones (development), or NULL. */
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,

@@ -48,6 +48,7 @@ bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
                 c->stages);
     strbuf_addf(out, "constexpr bool kQInRegisters = %s;\n",
                 emit_bool(c->q_in_registers));
+    strbuf_addf(out, "constexpr int kQBuffers = %d;\n", c->q_buffers);
     strbuf_addf(out, "constexpr int kSharedBytes = %d;\n", c->shared_bytes);
     strbuf_addf(out, "constexpr bool kCheckBounds = %s;\n",
                 emit_bool(c->check_bounds));
@@ -189,6 +190,14 @@ static bool add_includes(struct unit *u, const char *text)
     return true;
 }
 
+static bool add_wgmma(struct unit *u, const struct unit_config *c)
+{
+    struct strbuf text;
+    strbuf_init(&text, u->arena);
+    return emit_wgmma(u->g, c, &text) &&
+           add_header(u, "facc_wgmma.cuh", strbuf_text(&text));
+}
+
 static bool add_generated(struct unit *u, const struct ir_roots *roots,
                           const struct verdict_program *v,
                           const struct unit_config *c)
@@ -199,7 +208,8 @@ static bool add_generated(struct unit *u, const struct ir_roots *roots,
     return emit_config(u->g, v, c, &config) &&
            emit_variant(u->g, roots, v, c, &variant) &&
            add_header(u, "facc_config.cuh", strbuf_text(&config)) &&
-           add_header(u, "facc_variant.cuh", strbuf_text(&variant));
+           add_header(u, "facc_variant.cuh", strbuf_text(&variant)) &&
+           (strcmp(c->family, "sm90") != 0 || add_wgmma(u, c));
 }
 
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,

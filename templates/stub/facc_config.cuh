@@ -8,6 +8,7 @@ constexpr int kHeadDim = 128, kHeadDimV = 128;
 constexpr int kTileM = 128, kTileN = 64;
 constexpr int kWarps = 4, kStages = 1;
 constexpr bool kQInRegisters = false;
+constexpr int kQBuffers = 1;
 constexpr int kSharedBytes = 69632;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;

@@ -1,10 +1,11 @@
 """Compiles the sm80 template with NVRTC as runtime/select.c configures it and reads the compiler's
 resource report: no spills, no stack, no C75xx. Needs a C compiler and NVRTC, no GPU.
 
-    python3 tests/gpu/nvrtc_check.py [--all]
+    python3 tests/gpu/nvrtc_check.py [--all] [--wgmma]
 
-By default every head dim on sm_90 and some on every architecture, with plain attention; with --all
-every sample variant too.
+By default every head dim on sm_90 and some on every architecture, with plain attention, and the
+products of facc_wgmma.cuh in a loop of their own (--wgmma: these alone); with --all every sample
+variant too.
 """
 import concurrent.futures
 import ctypes
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from tune_unit import ROOT, compile_unit, read, report
+from tune_unit import ROOT, compile_text, compile_unit, config_text, read, report
 
 ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
@@ -56,15 +57,67 @@ int choose(int dtype, int out, int d, int dv, int arch, int mask, int *c)
 """
 
 
-def load_select(folder):
-    source, library = os.path.join(folder, "shim.c"), os.path.join(folder, "select.so")
+# (D, Dv, kTileN, kWarps): what the tiles of sm90 use, and head dims that fill no panel
+PRODUCTS = ((64, 64, 96, 16), (64, 64, 128, 12), (96, 96, 128, 12), (128, 128, 128, 12),
+            (192, 128, 128, 12), (192, 192, 96, 12), (256, 256, 64, 12),
+            (256, 256, 80, 12), (40, 40, 128, 12), (72, 104, 64, 12), (8, 8, 16, 12))
+
+WGMMA_SHIM = r"""
+#include <string.h>
+#include "compiler/emit/emit.h"
+int print(int f16, int d, int dv, int n, char *text, int size)
+{
+    struct unit_config c = {.family = "sm90", .dtype = f16 ? DTYPE_F16 : DTYPE_BF16, .head_dim = d,
+                            .head_dim_v = dv, .tile_n = n};
+    struct arena *a = arena_new(&alloc_libc);
+    struct strbuf b;
+    strbuf_init(&b, a);
+    if (!emit_wgmma(NULL, &c, &b) || (int)b.len >= size)
+        return 0;
+    memcpy(text, strbuf_text(&b), b.len + 1);
+    arena_free(a);
+    return 1;
+}
+"""
+
+
+def build_shim(folder, name, text, sources):
+    source, library = os.path.join(folder, name + ".c"), os.path.join(folder, name + ".so")
     with open(source, "w") as f:
-        f.write(SHIM)
-    parts = [source] + [os.path.join(ROOT, p) for p in
-                        ("runtime/select.c", "compiler/dtype.c", "compiler/support/diag.c")]
+        f.write(text)
+    parts = [source] + [os.path.join(ROOT, p) for p in sources]
     subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-fPIC", "-shared",
                     "-I", ROOT, "-o", library, *parts, "-lm"], check=True)
     return ctypes.CDLL(library)
+
+
+def load_select(folder):
+    return build_shim(folder, "select", SHIM,
+                      ("runtime/select.c", "compiler/dtype.c", "compiler/support/diag.c"))
+
+
+def products(folder):
+    shim = build_shim(folder, "wgmma", WGMMA_SHIM,
+                      ["compiler/emit/wgmma.c"] + [f"compiler/support/{n}.c" for n in
+                                                   ("arena", "strbuf", "diag")])
+    text = ctypes.create_string_buffer(1 << 17)
+    for d, dv, n, warps in PRODUCTS:
+        for dtype in ("f16", "bf16"):
+            if not shim.print(dtype == "f16", d, dv, n, text, len(text)):
+                raise SystemExit(f"nothing printed for {d}/{dv}, {n} columns")
+            yield dict(D=d, Dv=dv, m=16 * (warps - 4), n=n, warps=warps, stages=2, qreg=False,
+                       dtype=dtype, out=dtype, arch="90a", variant="products",
+                       wgmma=text.value.decode())
+
+
+def judge(c, compiled, allowed):
+    cubin, log = compiled
+    registers, spill, stack, warnings = report(log)
+    label = (f"sm_{c['arch']} D {c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {c['variant']} "
+             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}")
+    bad = cubin is None or spill > allowed or (stack > 0 and allowed == 0) or bool(warnings)
+    return bad, f"{label}: {registers} registers, {spill} B spilled, {stack} B stack" + \
+        "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
 
 
 def configure(select, dtype, out, d, dv, arch, variant):
@@ -78,17 +131,14 @@ def configure(select, dtype, out, d, dv, arch, variant):
 
 
 def check(c):
+    if "wgmma" in c:
+        headers = {"facc_config.cuh": config_text(c), "facc_wgmma.cuh": c["wgmma"]}
+        return judge(c, compile_text("wgmma_loop.cu", read("tests/gpu/wgmma_loop.cu"), headers,
+                                     c["arch"]), 0)
     variant = c["variant"].removesuffix("+blocks")
     name = "templates/stub/facc_variant.cuh" if variant == "plain" else \
         f"tests/gpu/variants/{variant}.cuh"
-    cubin, log = compile_unit(c, read(name), c["arch"])
-    registers, spill, stack, warnings = report(log)
-    label = (f"sm_{c['arch']} D {c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {c['variant']} "
-             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}")
-    allowed = ALLOWED.get(c["variant"], 0)
-    bad = cubin is None or spill > allowed or (stack > 0 and allowed == 0) or bool(warnings)
-    return bad, f"{label}: {registers} registers, {spill} B spilled, {stack} B stack" + \
-        "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
+    return judge(c, compile_unit(c, read(name), c["arch"]), ALLOWED.get(c["variant"], 0))
 
 
 def cases(select, everything):
@@ -107,7 +157,9 @@ def cases(select, everything):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        todo = list(cases(load_select(folder), "--all" in sys.argv))
+        todo = list(products(folder))
+        if "--wgmma" not in sys.argv:
+            todo += cases(load_select(folder), "--all" in sys.argv)
     failed = 0
     with concurrent.futures.ProcessPoolExecutor() as pool:
         for bad, line in pool.map(check, todo):

@@ -62,21 +62,14 @@ def load_nvrtc():
     raise SystemExit("no NVRTC found: set FACC_NVRTC")
 
 
-def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu"):
-    """(cubin or None, log). patches: (file, old text, new text) for trying variations."""
+def compile_text(main, text, headers, arch):
+    """(cubin or None, log) of a file by its name and text, and headers by theirs."""
     lib = load_nvrtc()
-    headers = template_headers()
-    headers["facc_config.cuh"] = config_text(config)
-    headers["facc_variant.cuh"] = variant_text
-    for name, old, new in patches:
-        assert old in headers[name], (name, old)
-        headers[name] = headers[name].replace(old, new)
     n = len(headers)
     names = (ctypes.c_char_p * n)(*[k.encode() for k in headers])
     texts = (ctypes.c_char_p * n)(*[v.encode() for v in headers.values()])
     program = ctypes.c_void_p()
-    lib.nvrtcCreateProgram(ctypes.byref(program), read("templates/" + main).encode(), main.encode(),
-                           n, texts, names)
+    lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), main.encode(), n, texts, names)
     options = [f"-arch=sm_{arch}", "--std=c++17", "-Xptxas", "-v", "--no-cache"]
     args = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
     rc = lib.nvrtcCompileProgram(program, len(options), args)
@@ -92,6 +85,17 @@ def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu")
         cubin = data.raw
     lib.nvrtcDestroyProgram(ctypes.byref(program))
     return cubin, log.value.decode()
+
+
+def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu"):
+    """(cubin or None, log). patches: (file, old text, new text) for trying variations."""
+    headers = template_headers()
+    headers["facc_config.cuh"] = config_text(config)
+    headers["facc_variant.cuh"] = variant_text
+    for name, old, new in patches:
+        assert old in headers[name], (name, old)
+        headers[name] = headers[name].replace(old, new)
+    return compile_text(main, read("templates/" + main), headers, arch)
 
 
 def report(log, kernel="facc_forward"):

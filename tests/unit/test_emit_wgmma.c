@@ -1,0 +1,178 @@
+/* facc_wgmma.cuh: the stand-ins in templates/stub/sm90 are what the emitter
+ * prints for their configuration (--update rewrites them), and other shapes
+ * have the steps and operands that they need. tests/gpu/nvrtc_check.py
+ * assembles them. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/compile.h"
+
+static const struct unit_config stub = {.family = "sm90",
+                                        .dtype = DTYPE_BF16,
+                                        .out_dtype = DTYPE_BF16,
+                                        .head_dim = 128,
+                                        .head_dim_v = 128,
+                                        .tile_m = 128,
+                                        .tile_n = 128,
+                                        .warps = 12,
+                                        .stages = 2,
+                                        .q_buffers = 2,
+                                        .shared_bytes = 232448,
+                                        .packed = true};
+
+static struct program *program;
+static struct arena *arena;
+
+static void open_program(void)
+{
+    static const char text[] = "local facc = require 'facc'\n"
+                               "return facc.attention {}\n";
+    struct diag d;
+    diag_init(&d);
+    program =
+        compile_program(&alloc_libc, "plain.lua", text, strlen(text), NULL, &d);
+    arena = arena_new(&alloc_libc);
+    ck_assert(program && arena);
+}
+
+static void close_program(void)
+{
+    program_free(program);
+    arena_free(arena);
+}
+
+static const char *wgmma_text(const struct unit_config *c)
+{
+    struct strbuf b;
+    strbuf_init(&b, arena);
+    ck_assert(emit_wgmma(program->graph, c, &b));
+    return strbuf_text(&b);
+}
+
+static const char *config_text(const struct unit_config *c)
+{
+    struct strbuf b;
+    strbuf_init(&b, arena);
+    ck_assert(emit_config(program->graph, &program->verdict, c, &b));
+    return strbuf_text(&b);
+}
+
+/* --- stand-ins ----------------------------------------------------------- */
+
+#define STUB FACC_SOURCE_DIR "/templates/stub/sm90/"
+
+static bool updating;
+
+static void check_file(const char *path, const char *want)
+{
+    static char got[1 << 16];
+    FILE *f = fopen(path, updating ? "wb" : "rb");
+    ck_assert_msg(f, "cannot open %s", path);
+    if (updating)
+        ck_assert(fputs(want, f) >= 0);
+    else
+        got[fread(got, 1, sizeof got - 1, f)] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_msg(updating || strcmp(got, want) == 0,
+                  "%s is not what the emitter prints (--update rewrites it)",
+                  path);
+}
+
+START_TEST(stand_ins_are_what_is_printed)
+{
+    check_file(STUB "facc_config.cuh", config_text(&stub));
+    check_file(STUB "facc_wgmma.cuh", wgmma_text(&stub));
+}
+END_TEST
+
+/* --- shapes -------------------------------------------------------------- */
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+    for (const char *s = text; (s = strstr(s, what)) != NULL; s++)
+        n++;
+    return n;
+}
+
+static void has(const char *text, const char *what, int n)
+{
+    ck_assert_msg(count(text, what) == n, "%d times, want %d: %s\n%s",
+                  count(text, what), n, what, text);
+}
+
+START_TEST(steps_reach_the_zero_filled_columns)
+{
+    struct unit_config c = stub;
+    c.dtype = DTYPE_F16;
+    c.head_dim = 72;
+    c.head_dim_v = 104;
+    c.tile_n = 96;
+    const char *text = wgmma_text(&c);
+    has(text, "m64n96k16.f32.f16.f16 \" FACC_SCORES \", a, b, first", 1);
+    has(text, "m64n96k16.f32.f16.f16 \" FACC_SCORES \", a, b, more", 4);
+    has(text, "m64n104k16.f32.f16.f16 \" FACC_OUTPUT", 6);
+    has(text, "bf16", 0);
+    has(text, "wgmma.commit_group", 2);
+    has(text, ".reg .f32 oo<52>;", 1);
+}
+END_TEST
+
+START_TEST(operands_step_from_panel_to_panel)
+{
+    struct unit_config c = stub;
+    c.head_dim = c.head_dim_v = 192;
+    c.tile_n = 80;
+    const char *text = wgmma_text(&c);
+    /* Q: 64 rows of 128 bytes a panel, K: 80; inside 32 bytes a step */
+    has(text, "low, %40, 6; mov.b64 a", 1);
+    has(text, "low, %40, 512; mov.b64 a", 1);
+    has(text, "low, %41, 640; mov.b64 b", 1);
+    has(text, "low, %40, 1030; mov.b64 a", 1); /* the last step */
+    has(text, "low, %41, 1286; mov.b64 b", 1);
+    has(text, "low, %20, 512; mov.b64 b", 1); /* V: 2048 bytes a step */
+    has(text, "setp.ne.u32 first, %21, 0;", 1);
+    has(text, "{%16,%17,%18,%19}, b, more", 1);
+}
+END_TEST
+
+START_TEST(units_of_the_family_have_the_products)
+{
+    struct unit_config c = stub;
+    struct cuda_unit u;
+    struct diag d;
+    diag_init(&d);
+    program->graph->diag = &d;
+    if (!embedded_find("sm90/forward.cu"))
+        return;
+    ck_assert_msg(emit_unit(program->graph, &program->roots, &program->verdict,
+                            &c, NULL, arena, &u),
+                  "%s", d.message);
+    ck_assert_str_eq(u.main_name, "sm90/forward.cu");
+    ck_assert_str_eq(u.headers[2].name, "facc_wgmma.cuh");
+    c.family = "sm80";
+    ck_assert(emit_unit(program->graph, &program->roots, &program->verdict, &c,
+                        NULL, arena, &u));
+    for (int k = 0; k < u.n_headers; k++)
+        ck_assert_str_ne(u.headers[k].name, "facc_wgmma.cuh");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    updating = argc > 1 && strcmp(argv[1], "--update") == 0;
+    Suite *s = suite_create("emit_wgmma");
+    TCase *t = tcase_create("products");
+    tcase_add_checked_fixture(t, open_program, close_program);
+    tcase_add_test(t, stand_ins_are_what_is_printed);
+    tcase_add_test(t, steps_reach_the_zero_filled_columns);
+    tcase_add_test(t, operands_step_from_panel_to_panel);
+    tcase_add_test(t, units_of_the_family_have_the_products);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
