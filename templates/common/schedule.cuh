@@ -2,53 +2,9 @@
 // first. Before them summaries.cuh and scan.cuh make what verdicts need to know.
 #pragma once
 #include "common/scan.cuh"
+#include "common/summaries.cuh"
 
 constexpr int kEntryBytes = 8 + 8 * kGroups;
-
-// A PARTIAL tile by its granules, one verdict by each lane.
-FACC_FN int halve(const KernelArgs &args, const TileRow &row, int group, int kv_first)
-{
-    constexpr int kCols = kTileN / kGranule, kGranules = kRowsPerGroup / kGranule * kCols;
-    unsigned seen = 0;
-#pragma unroll 1
-    for (int i = threadIdx.x % 32; i < kGranules; i += 32) {
-        const int q = row.q_first(group) + i / kCols * kGranule;
-        const int kv = kv_first + i % kCols * kGranule;
-        if (q < row.q_len && kv < row.kv_len)
-            seen |= mask_verdict(args, row, q, min(q + kGranule, row.q_len) - 1,
-                                 summary_at<QSide>(args, row, FACC_LEVEL_GRANULE, q), kv,
-                                 row.kv_last(kv, kGranule),
-                                 summary_at<KvSide>(args, row, FACC_LEVEL_GRANULE, kv));
-    }
-    return __reduce_or_sync(~0u, seen);
-}
-
-// Bits of a window's tiles, one verdict by each lane.
-FACC_FN void judge_tiles(const KernelArgs &args, const TileRow &row, int window,
-                         facc_schedule_bits (&bits)[kGroups])
-{
-    const int lane = threadIdx.x % 32, tile = 32 * window + lane, kv = tile * kTileN;
-    const bool in_reach = tile >= row.reach.first && tile < row.reach.end;
-    const bool tail = kv + kTileN > row.kv_len;
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-        int verdict = kVerdictEmpty;
-        if (in_reach && row.has_rows(g))
-            verdict = group_verdict(args, row, g, FACC_LEVEL_TILE, kv);
-        if constexpr (Variant::kHalved) {
-            unsigned partial = __ballot_sync(~0u, verdict == kVerdictPartial);
-            while (partial) {
-                const int i = __ffs(partial) - 1;
-                const int finer = halve(args, row, g, (32 * window + i) * kTileN);
-                verdict = lane == i ? finer : verdict;
-                partial &= partial - 1;
-            }
-        }
-        bits[g].work = __ballot_sync(~0u, verdict != kVerdictEmpty);
-        bits[g].masked =
-            __ballot_sync(~0u, verdict == kVerdictPartial || (verdict == kVerdictFull && tail));
-    }
-}
 
 // Bits of 32 windows, each lane's own (none where !inside): verdicts of whole windows first.
 FACC_FN void judge_windows(const KernelArgs &args, const TileRow &row, int window, bool inside,
@@ -299,6 +255,8 @@ extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
         ends[i + thread] = 0;
     if (thread == 0)
         most = 0;
+    if (args.next_item && thread < 2)
+        args.next_item[thread] = 0;
     __syncthreads();
     int top = 0;
 #pragma unroll 1

@@ -1,66 +1,7 @@
 // Summaries of rows and of columns, which verdicts are made from: records by tile, by window of 32
 // KV tiles, by granule. Made in time linear in the lengths.
 #pragma once
-#include "common/sequences.cuh"
-
-constexpr int kWindow = 32 * kTileN; // columns
-constexpr int kGranule = FACC_GRANULE;
-
-struct QSide {
-    using Summary = Variant::QSummary;
-    static constexpr bool kHas = Variant::kHasQSummary;
-    static FACC_FN Summary nothing() { return Variant::q_nothing(); }
-    static FACC_FN void add(const KernelArgs &args, const Variant::Tile &t, int q, Summary &s)
-    {
-        Variant::q_add(args, t, q, s);
-    }
-    static FACC_FN void merge(Summary &s, const Summary &other) { Variant::q_merge(s, other); }
-    static FACC_FN int width(int level)
-    {
-        return level == FACC_LEVEL_GRANULE ? kGranule : kRowsPerGroup;
-    }
-    static FACC_FN const int *cu(const KernelArgs &args) { return args.cu_seqlens_q; }
-    static FACC_FN int length(const KernelArgs &args) { return args.Sq; }
-    static FACC_FN int ids(const KernelArgs &args, int level) { return args.schedule.q_ids[level]; }
-    static FACC_FN void *records(const KernelArgs &args, int level)
-    {
-        return args.schedule.q_summary[level];
-    }
-};
-
-struct KvSide {
-    using Summary = Variant::KvSummary;
-    static constexpr bool kHas = Variant::kHasKvSummary;
-    static FACC_FN Summary nothing() { return Variant::kv_nothing(); }
-    static FACC_FN void add(const KernelArgs &args, const Variant::Tile &t, int kv, Summary &s)
-    {
-        Variant::kv_add(args, t, kv, s);
-    }
-    static FACC_FN void merge(Summary &s, const Summary &other) { Variant::kv_merge(s, other); }
-    static FACC_FN int width(int level)
-    {
-        return level == FACC_LEVEL_GRANULE ? kGranule : level == FACC_LEVEL_TILE ? kTileN : kWindow;
-    }
-    static FACC_FN const int *cu(const KernelArgs &args) { return args.cu_seqlens_kv; }
-    static FACC_FN int length(const KernelArgs &args) { return args.Skv; }
-    static FACC_FN int ids(const KernelArgs &args, int level)
-    {
-        return args.schedule.kv_ids[level];
-    }
-    static FACC_FN void *records(const KernelArgs &args, int level)
-    {
-        return args.schedule.kv_summary[level];
-    }
-};
-
-// The records of (b, h) at one level; record i is about positions i * width and on.
-template <class Side>
-FACC_FN typename Side::Summary *records_of(const KernelArgs &args, int level, int b, int h)
-{
-    const int first = first_id(args, Side::cu(args), Side::length(args), Side::width(level), b);
-    return static_cast<typename Side::Summary *>(Side::records(args, level)) + first +
-           (args.schedule.per_h ? h : 0) * static_cast<long long>(Side::ids(args, level));
-}
+#include "common/records.cuh"
 
 template <class T> FACC_FN T shuffle_xor(const T &x, int lanes)
 {

@@ -1,7 +1,7 @@
 // A row of the schedule, and verdicts of rectangles of its cells.
 #pragma once
 #include "common/blocks.cuh"
-#include "common/summaries.cuh"
+#include "common/records.cuh"
 
 // A query tile of a (b, h), or of all that share it.
 struct TileRow {
@@ -10,6 +10,7 @@ struct TileRow {
     Reach reach;
     Variant::Tile t;
 
+    // By its id among the rows of a schedule.
     FACC_FN TileRow(const KernelArgs &args, int id)
     {
         h = id / args.schedule.row_ids;
@@ -24,6 +25,13 @@ struct TileRow {
         kv_len = sequence.kv_len;
         t = Variant::tile(args, b, h);
         reach = reach_of(args, t, tile * kTileM, q_len, kv_len);
+    }
+
+    FACC_FN TileRow(const KernelArgs &args, const Variant::Tile &t, int b, int h, int tile,
+                    int q_len, int kv_len)
+        : b(b), h(h), tile(tile), q_len(q_len), kv_len(kv_len),
+          reach(reach_of(args, t, tile * kTileM, q_len, kv_len)), t(t)
+    {
     }
 
     FACC_FN int q_first(int group) const { return tile * kTileM + group * kRowsPerGroup; }
@@ -69,4 +77,49 @@ FACC_FN int group_verdict(const KernelArgs &args, const TileRow &row, int group,
                         summary_at<QSide>(args, row, FACC_LEVEL_TILE, row.q_first(group)), kv,
                         row.kv_last(kv, KvSide::width(level)),
                         summary_at<KvSide>(args, row, level, kv));
+}
+
+// A PARTIAL tile by its granules, one verdict by each lane.
+FACC_FN int halve(const KernelArgs &args, const TileRow &row, int group, int kv_first)
+{
+    constexpr int kCols = kTileN / kGranule, kGranules = kRowsPerGroup / kGranule * kCols;
+    unsigned seen = 0;
+#pragma unroll 1
+    for (int i = threadIdx.x % 32; i < kGranules; i += 32) {
+        const int q = row.q_first(group) + i / kCols * kGranule;
+        const int kv = kv_first + i % kCols * kGranule;
+        if (q < row.q_len && kv < row.kv_len)
+            seen |= mask_verdict(args, row, q, min(q + kGranule, row.q_len) - 1,
+                                 summary_at<QSide>(args, row, FACC_LEVEL_GRANULE, q), kv,
+                                 row.kv_last(kv, kGranule),
+                                 summary_at<KvSide>(args, row, FACC_LEVEL_GRANULE, kv));
+    }
+    return __reduce_or_sync(~0u, seen);
+}
+
+// Bits of a window's tiles, one verdict by each lane.
+FACC_FN void judge_tiles(const KernelArgs &args, const TileRow &row, int window,
+                         facc_schedule_bits (&bits)[kGroups])
+{
+    const int lane = threadIdx.x % 32, tile = 32 * window + lane, kv = tile * kTileN;
+    const bool in_reach = tile >= row.reach.first && tile < row.reach.end;
+    const bool tail = kv + kTileN > row.kv_len;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+        int verdict = kVerdictEmpty;
+        if (in_reach && row.has_rows(g))
+            verdict = group_verdict(args, row, g, FACC_LEVEL_TILE, kv);
+        if constexpr (Variant::kHalved) {
+            unsigned partial = __ballot_sync(~0u, verdict == kVerdictPartial);
+            while (partial) {
+                const int i = __ffs(partial) - 1;
+                const int finer = halve(args, row, g, (32 * window + i) * kTileN);
+                verdict = lane == i ? finer : verdict;
+                partial &= partial - 1;
+            }
+        }
+        bits[g].work = __ballot_sync(~0u, verdict != kVerdictEmpty);
+        bits[g].masked =
+            __ballot_sync(~0u, verdict == kVerdictPartial || (verdict == kVerdictFull && tail));
+    }
 }

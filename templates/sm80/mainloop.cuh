@@ -10,7 +10,6 @@
 #include "sm80/copy.cuh"
 #include "sm80/multiply.cuh"
 #include "sm80/scheduler.cuh"
-#include "sm80/score.cuh"
 #include "sm80/softmax.cuh"
 
 // For the raw-score path, which needs a positive multiplier: a negative scale moves its sign into
@@ -68,7 +67,7 @@ struct Loop {
 
     __device__ __forceinline__ void fill(int tile, int buffer) const
     {
-        fill_stage<kGroupThreads>(args, w, stage, buffer, tile * kTileN);
+        stage.fill<kGroupThreads>(args, w.t, w.q0, tile * kTileN, buffer);
     }
 
     // This thread's first; the others are 8 apart.

@@ -2,29 +2,9 @@
 #pragma once
 
 #include "sm80/multiply.cuh"
-
-// The largest score of each row so far in this tile, in this thread's columns; NaN if one is.
-struct Tops {
-    float of[kBlocksM][2];
-
-    __device__ __forceinline__ Tops()
-    {
-#pragma unroll
-        for (int i = 0; i < 2 * kBlocksM; ++i)
-            of[i / 2][i % 2] = minus_infinity();
-    }
-
-    // Scores of a block of eight columns.
-    __device__ __forceinline__ void take(const Scores &s, int n)
-    {
-#pragma unroll
-        for (int i = 0; i < 2 * kBlocksM; ++i) {
-            float &top = of[i / 2][i % 2];
-            const float(&x)[4] = s[i / 2][n];
-            top = max_or_nan(top, max_or_nan(x[2 * (i % 2)], x[2 * (i % 2) + 1]));
-        }
-    }
-};
+#include "sm80/stage.cuh"
+// after what it asks of a family:
+#include "common/score.cuh"
 
 // The reference of a row moves only when its maximum is beyond it by more than this many powers of
 // two, which saves rescaling the output: weights stay at most 2^8, far from f16's end. That the

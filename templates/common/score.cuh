@@ -2,59 +2,37 @@
 // loop's multiplier is in log2 units; it is -inf where the cell does not count.
 //
 // A thread's first column is kv0 + 2t; its other ones differ by constants c = 8 block + (0 or 1).
+//
+// The family has defined: kBlocksM, kBlocksN, kRowsPerWarp; Scores, Rows; Work with t, q0, classes;
+// Stage, which has CellTables; kRawScores.
 #pragma once
 
-#include "sm80/softmax.cuh"
+#include "common/blocks.cuh"
+#include "common/mma.cuh"
+#include "common/tables.cuh"
 
-// Column and diagonal values that are costly to make: once per tile, in tables, one for each tile
-// that is being read or written. The tables have what room select.c leaves beside the dynamic
-// shared memory; what does not fit is made in each thread.
-constexpr int kStageBuffers = kGroups + 1;
-constexpr int kStaticBytes = 8 * 1024;
-constexpr int kDiagonals = kTileM + kTileN - 1;
-constexpr int kTableBytes = kStaticBytes - static_cast<int>(sizeof(Work)) - 64; // 64: alignment
+// The largest score of each row so far in this tile, in this thread's columns; NaN if one is.
+struct Tops {
+    float of[kBlocksM][2];
 
-// Two columns, which a thread reads at once.
-struct alignas(sizeof(Variant::Col) == 4   ? 8
-               : sizeof(Variant::Col) == 8 ? 16
-                                           : alignof(Variant::Col)) ColPair {
-    Variant::Col of[2];
-};
-
-constexpr int kColBytes = kStageBuffers * kTileN / 2 * static_cast<int>(sizeof(ColPair));
-constexpr int kDiagBytes = kStageBuffers * kDiagonals * static_cast<int>(sizeof(Variant::Diag));
-constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kTableBytes;
-constexpr bool kStageDiag =
-    Variant::kStageDiag && kDiagBytes + (kStageCol ? kColBytes : 0) <= kTableBytes;
-
-// True: values of rows are kept in shared memory, where only tiles that are masked read them;
-// else in registers, through the whole loop. A score needs them in every tile.
-constexpr int kRowTableBytes = kTileM * static_cast<int>(sizeof(Variant::Row));
-constexpr bool kRowsShared =
-    kListed && Variant::kHasMask && !kMaskAtOnce && !Variant::kHasScore &&
-    sizeof(Variant::Row) >= 4 &&
-    kRowTableBytes + (kStageCol ? kColBytes : 0) + (kStageDiag ? kDiagBytes : 0) <= kTableBytes;
-
-struct Stage {
-    Variant::Row row[kRowsShared ? kTileM : 1];
-    ColPair col[kStageBuffers][kStageCol ? kTileN / 2 : 1];
-    Variant::Diag diag[kStageBuffers][kStageDiag ? kDiagonals : 1];
-};
-static_assert(sizeof(Stage) + sizeof(Work) <= kStaticBytes, "select.c leaves this much");
-
-template <int kFillThreads>
-__device__ __forceinline__ void fill_stage(const KernelArgs &args, const Work &w, Stage &stage,
-                                           int buffer, int kv0)
-{
-    if constexpr (kStageCol) {
-        for (int i = threadIdx.x % kFillThreads; i < kTileN; i += kFillThreads)
-            stage.col[buffer][i / 2].of[i % 2] = Variant::col(args, w.t, kv0 + i);
+    __device__ __forceinline__ Tops()
+    {
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i)
+            of[i / 2][i % 2] = minus_infinity();
     }
-    if constexpr (kStageDiag) {
-        for (int i = threadIdx.x % kFillThreads; i < kDiagonals; i += kFillThreads)
-            stage.diag[buffer][i] = Variant::diag(args, w.t, w.q0 - kv0 + i - (kTileN - 1));
+
+    // Scores of a block of eight columns.
+    __device__ __forceinline__ void take(const Scores &s, int n)
+    {
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocksM; ++i) {
+            float &top = of[i / 2][i % 2];
+            const float(&x)[4] = s[i / 2][n];
+            top = max_or_nan(top, max_or_nan(x[2 * (i % 2)], x[2 * (i % 2) + 1]));
+        }
     }
-}
+};
 
 // The blocks of a block mask that a thread's cells lie in.
 struct CellBlocks {
@@ -114,7 +92,7 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
                                             Tops &tops)
 {
     ColPair cols;
-    if constexpr (kStageCol)
+    if constexpr (Stage::kHasCol)
         cols = stage.col[at.buffer][4 * n + (at.kv_first - at.kv0) / 2];
     else
 #pragma unroll
@@ -129,7 +107,7 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
             const int m = i / 2, half = i % 2, q = at.q_first + 8 * i;
             const int d =
                 at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
-            const Variant::Diag diag = kStageDiag ? stage.diag[at.buffer][d + kTileN - 1]
+            const Variant::Diag diag = Stage::kHasDiag ? stage.diag[at.buffer][d + kTileN - 1]
                                                   : Variant::diag(args, w.t, q - at.kv_first - c);
             float &x = s[m][n][2 * half + e];
             const float raw = x;
