@@ -14,7 +14,9 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import bench_hopper  # noqa: E402
+import bench_variants  # noqa: E402
 import hopper_rows as rows  # noqa: E402
+from bench_variants import Case, lines  # noqa: E402
 from hopper_mods import Mod, t5_edges  # noqa: E402
 from hopper_rows import ROWS, Contestant, Row, Shape  # noqa: E402
 
@@ -153,6 +155,25 @@ class Runs(unittest.TestCase):
     def test_no_time(self):
         found, _ = self.run_bench(seconds=3.5)
         self.assertIn("no time left", found["D 128, S 8192, full"].note)
+
+
+class Variants(unittest.TestCase):
+    def test_cases(self):
+        case = Case.parse("alibi+causal:192/128:4096")
+        self.assertEqual((case.D, case.Dv, case.S, case.causal, str(case)), (192, 128, 4096, True, "alibi+causal 192/128 S 4096"))
+        self.assertEqual(case.flops(), 2 * 320 * 4 * 10 * 4096**2 // 2)
+        self.assertTrue(Case.parse("a/b.lua:64:512:causal").causal)
+        for text in ("causal:128", "nothing:128:512", "causal:128:512:causal", "x.lua:64:512:full"):
+            with self.assertRaises(ValueError):
+                Case.parse(text)
+
+    def test_lines(self):
+        case = Case.parse("none:128:8192")
+        info = mock.MagicMock(family="sm90", tile_m=192)
+        built = {("a", case): (None, info), ("b", case): "not compiled"}
+        cells = list(lines(case, {"a": 2.0, "c": 1.0, "cuDNN": 3.0}, {"a": (0.1, 0.2, 0.3)}, {**built, ("c", case): (None, info)}))
+        self.assertEqual([c[4:6] for c in cells], [("1.500", "1.000"), ("3.000", "2.000"), ("1.000", "0.667")])
+        self.assertEqual({len(c) for c in cells}, {len(bench_variants.HEAD)})
 
 
 if __name__ == "__main__":
