@@ -23,6 +23,10 @@ static bool resolve(struct driver *drv, struct diag *d)
                         drv->path, name);
     DRIVER_ENTRIES(RESOLVE)
 #undef RESOLVE
+#define RESOLVE(field, name, params)                                           \
+    *(void **)(&drv->field) = dlsym(drv->lib, name);
+    DRIVER_OPTIONAL(RESOLVE)
+#undef RESOLVE
     return true;
 }
 
@@ -144,6 +148,19 @@ void driver_pop(struct driver *drv)
 {
     cu_context c;
     drv->CtxPopCurrent(&c);
+}
+
+bool driver_count_multiprocessors(struct driver *drv, int device,
+                                  struct diag *d)
+{
+    int n = 0;
+    if (atomic_load(&drv->multiprocessors[device]) > 0)
+        return true;
+    cu_result r = drv->DeviceGetAttribute(&n, CU_DEV_MULTIPROCESSORS, device);
+    if (!driver_ok(drv, r, stage_name, "cuDeviceGetAttribute", d))
+        return false;
+    atomic_store(&drv->multiprocessors[device], n > 0 ? n : 1);
+    return true;
 }
 
 bool driver_arch(const struct driver *drv, int device, int *arch,

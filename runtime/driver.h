@@ -35,11 +35,15 @@ enum {
     CU_DEV_L2_BYTES = 38,
     CU_DEV_CC_MAJOR = 75,
     CU_DEV_CC_MINOR = 76,
-    CU_DEV_SHARED_OPTIN = 97
+    CU_DEV_SHARED_OPTIN = 97,
+    CU_MAP_FLOAT16 = 6, /* CU_TENSOR_MAP_DATA_TYPE_… */
+    CU_MAP_BFLOAT16 = 9,
+    CU_MAP_SWIZZLE_128B = 3,
+    CU_MAP_L2_256B = 3
 };
 
-/* One row per entry: field, exported name, parameters. All return cu_result.
- * OPTIONAL entries may be missing. */
+/* One row per entry: field, exported name, parameters. All return
+ * cu_result. */
 #define DRIVER_ENTRIES(E)                                                      \
     E(Init, "cuInit", (unsigned))                                              \
     E(DriverGetVersion, "cuDriverGetVersion", (int *))                         \
@@ -83,6 +87,14 @@ enum {
     E(KernelSetAttribute, "cuKernelSetAttribute",                              \
       (int, int, cu_kernel, cu_device))
 
+/* Those that may be missing: then the field is NULL. A tensor map's type,
+ * rank, address, extents, strides in bytes (rank - 1), box, element strides,
+ * interleave, swizzle, L2 promotion, fill. */
+#define DRIVER_OPTIONAL(E)                                                     \
+    E(TensorMapEncodeTiled, "cuTensorMapEncodeTiled",                          \
+      (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,      \
+       const uint32_t *, const uint32_t *, int, int, int, int))
+
 enum { DRIVER_MAX_DEVICES = 64 };
 
 struct driver {
@@ -92,8 +104,10 @@ struct driver {
     int n_devices;
     pthread_mutex_t lock; /* for retaining primary contexts */
     _Atomic(cu_context) context[DRIVER_MAX_DEVICES]; /* NULL: not retained */
+    atomic_int multiprocessors[DRIVER_MAX_DEVICES];  /* 0: not asked yet */
 #define DRIVER_FIELD(field, name, params) cu_result(*field) params;
     DRIVER_ENTRIES(DRIVER_FIELD)
+    DRIVER_OPTIONAL(DRIVER_FIELD)
 #undef DRIVER_FIELD
 };
 
@@ -111,6 +125,9 @@ bool driver_device_exists(const struct driver *drv, int device, struct diag *d);
 /* Makes the device's primary context current; pop undoes it. */
 bool driver_push(struct driver *drv, int device, struct diag *d);
 void driver_pop(struct driver *drv);
+/* Fills drv->multiprocessors[device], once. */
+bool driver_count_multiprocessors(struct driver *drv, int device,
+                                  struct diag *d);
 /* 90 for compute capability 9.0. */
 bool driver_arch(const struct driver *drv, int device, int *arch,
                  struct diag *d);

@@ -152,7 +152,8 @@ typedef struct facc_options {
     int32_t reserved0;
     /* Called from the thread that asked, outside of locks. May be NULL. */
     void (*on_compile)(void *user, const facc_compile_event *event);
-    /* Warnings, one line each. NULL: stderr unless $FACC_LOG=off. */
+    /* Warnings, one line each, from any thread. NULL: stderr unless
+     * $FACC_LOG=off. */
     void (*on_warning)(void *user, const char *message);
     void *user; /* of both callbacks; lives as long as the context */
 } facc_options;
@@ -221,6 +222,26 @@ FACC_API const char *facc_program_warning(const facc_program *p);
 
 /* ---- variants and kernels -------------------------------------------- */
 
+/* What the strides and pointers of launches are like, for architectures whose
+ * best kernels need them aligned (sm_90: family sm90). Aligned are q, k, v and
+ * o whose data and strides of b, h and s are multiples of 16 bytes (where the
+ * extent is 1, a stride counts for nothing); q, k, v also have strides of b
+ * and h that are not negative, and rows that do not overlap. */
+enum {
+    FACC_LAYOUT_ANY = 0,    /* any: a second code, of family sm80, is made
+                               beside the first and takes what is not */
+    FACC_LAYOUT_ALIGNED = 1 /* aligned: no second code is made, and tensors
+                               that are not aligned are an error */
+};
+
+/* Kernel families: sm80 runs everywhere (mma.sync), sm90 on sm_90 alone (TMA,
+ * wgmma), but not in checked debug builds. */
+enum {
+    FACC_FAMILY_AUTO = 0,  /* the best for the variant */
+    FACC_FAMILY_SM80 = 80, /* that one alone, whatever the layout; */
+    FACC_FAMILY_SM90 = 90  /* FACC_ERR_UNSUPPORTED where it cannot be */
+};
+
 typedef struct facc_variant {
     size_t struct_size;
     facc_dtype dtype;     /* of Q, K, V: F16 or BF16 on the GPU */
@@ -234,6 +255,8 @@ typedef struct facc_variant {
     int32_t packed;       /* nonzero: launches bring args.cu_seqlens_q, _kv;
                              0: they must not */
     int32_t reserved0;
+    int32_t layout; /* FACC_LAYOUT_… */
+    int32_t family; /* FACC_FAMILY_… */
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -298,7 +321,9 @@ typedef struct facc_args {
     int32_t device; /* ordinal to launch on */
     /* Nonzero: the workspace holds the schedule of an earlier launch of this
      * kernel with the same sizes, lengths, params, captured tensors and block
-     * mask, which is used again. */
+     * mask, which is used again. Where the kernel has a second code (see
+     * facc_kernel_info.fallback), both launches have aligned tensors, or
+     * neither has: schedules are one code's. */
     int32_t schedule_ready;
     /* packed sequences */
     const int32_t *cu_seqlens_q; /* [n_seqs + 1], or NULL */
@@ -322,7 +347,10 @@ FACC_API facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
                                        const facc_args *args, facc_error *err);
 /* From memory, disk or NVRTC, in this order, for a program that was loaded in
  * ctx. Needs no GPU unless variant->arch is 0. Concurrent calls for one key
- * compile once. Blocks for seconds when it compiles. FACC_ERR_UNSUPPORTED,
+ * compile once. Blocks for seconds when it compiles. A kernel of two codes
+ * (FACC_LAYOUT_ANY) has both, or there is none: they are made side by side,
+ * the second in a thread of its own that has ended when the call returns, and
+ * on_compile tells of each. FACC_ERR_UNSUPPORTED,
  * FACC_ERR_NO_NVRTC, FACC_ERR_NO_JIT, FACC_ERR_COMPILE. *out is the caller's
  * until facc_kernel_free; the machine code stays in the context. */
 FACC_API facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx,
@@ -340,11 +368,15 @@ FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
 /* Tiers of masks, by what decides tiles: "none" (no mask), "analytic" (sizes,
  * params and positions), "ranged" (and the ranges of captured tensors in a
  * tile), "scanned" (some tiles must be looked at cell by cell), "opaque" (the
- * mask reads the score: what the rest of it decides), "given" (block lists). */
+ * mask reads the score: what the rest of it decides), "given" (block lists).
+ *
+ * Where there are two codes, all is about the first, but for compile_seconds
+ * (the longer of both) and source (what took longest: "nvrtc" if one of them
+ * was compiled). */
 typedef struct facc_kernel_info {
     size_t struct_size;
     char key[33];    /* cache key, hex */
-    char family[15]; /* "sm80" */
+    char family[15]; /* "sm80" "sm90" */
     int32_t arch;
     int32_t tile_m, tile_n, warps, stages;
     int32_t registers;    /* per thread; -1: the compiler did not say */
@@ -357,6 +389,8 @@ typedef struct facc_kernel_info {
     char tier[16];          /* of the mask, see above */
     int32_t scheduled;      /* nonzero: launches make a schedule first */
     int32_t reserved0;
+    char fallback[16]; /* family of the second code, "sm80"; "" none */
+    char launched[16]; /* family that the last launch took; "" none yet */
 } facc_kernel_info;
 #define FACC_KERNEL_INFO_INIT FACC_STRUCT_INIT(facc_kernel_info)
 /* Fills the fields that out->struct_size covers. */
@@ -367,8 +401,9 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
  * in bytes. It holds the schedule of launches whose mask is more than plain
  * bounds, with packed sequences or with a block mask; linear in the lengths
  * but for masks that must be scanned and block masks (1 Mi tokens with a
- * document mask: 17 to 22 MB, by the tile). Launches in flight at the same time
- * need a workspace each. Pure; q, k, v and o may be without data.
+ * document mask: 17 to 22 MB, by the tile). Of two codes the larger need: it
+ * suffices whatever the strides and pointers. Launches in flight at the same
+ * time need a workspace each. Pure; q, k, v and o may be without data.
  * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED: as the launch would say. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,
@@ -376,8 +411,9 @@ FACC_API facc_status facc_workspace_size(const facc_kernel *k,
 /* Enqueues on `stream` (a CUstream of args->device; NULL is the legacy
  * default stream). No compile, load, allocation, lock or synchronisation;
  * may be captured. FACC_ERR_NOT_PREPARED: facc_kernel_load first.
- * FACC_ERR_ARGUMENT: the args do not fit; FACC_ERR_UNSUPPORTED: more tiles
- * than one launch takes. Then nothing was enqueued. The arguments are read
+ * FACC_ERR_ARGUMENT: the args do not fit, or are not aligned and the kernel has
+ * no code for that (FACC_LAYOUT_ALIGNED); FACC_ERR_UNSUPPORTED: more tiles than
+ * one launch takes. Then nothing was enqueued. The arguments are read
  * before the call returns; the tensors' memory when the stream gets there. */
 FACC_API facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
                                         void *stream, facc_error *err);

@@ -32,11 +32,13 @@ static bool dump_header(const struct cuda_unit *u, const char *name,
                     name);
 }
 
-static bool dump_ptx(facc_ctx *ctx, const struct cuda_unit *u, int arch,
-                     struct strbuf *b, char **log, struct diag *d)
+static bool dump_ptx(facc_ctx *ctx, const struct cuda_unit *u,
+                     const struct plan *plan, struct strbuf *b, char **log,
+                     struct diag *d)
 {
     struct nvrtc_build build;
-    const struct nvrtc_target target = {arch, ctx->lineinfo};
+    struct nvrtc_target target;
+    module_target(ctx, plan, &target);
     struct nvrtc *n = ctx_nvrtc(ctx, d);
     if (!n)
         return false;
@@ -64,10 +66,10 @@ static bool dump_unit(facc_ctx *ctx, facc_program *p,
                       struct strbuf *b, char **log, struct diag *d)
 {
     struct cuda_unit unit;
-    struct plan plan;
+    struct plans plans;
     memset(&unit, 0, sizeof unit);
-    if (!kernel_configure(ctx, p, variant, &plan, d) ||
-        !module_unit(ctx, p, &plan.config, b->arena, &unit, d))
+    if (!kernel_configure(ctx, p, variant, &plans, d) ||
+        !module_unit(ctx, p, &plans.plan[0].config, b->arena, &unit, d))
         return false;
     switch (what) {
     case FACC_DUMP_VARIANT:
@@ -77,7 +79,7 @@ static bool dump_unit(facc_ctx *ctx, facc_program *p,
     case FACC_DUMP_FLAT:
         return emit_flat(&unit, b) || diag_nomem(d, "dump");
     case FACC_DUMP_PTX:
-        return dump_ptx(ctx, &unit, plan.arch, b, log, d);
+        return dump_ptx(ctx, &unit, &plans.plan[0], b, log, d);
     case FACC_DUMP_IR:
         break;
     }
@@ -123,20 +125,35 @@ facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
 
 /* ---- explain ------------------------------------------------------------- */
 
-static void explain_selection(const struct plan *plan, struct strbuf *b)
+static void explain_tile(const struct unit_config *c, struct strbuf *b)
 {
-    const struct unit_config *c = &plan->config;
-    strbuf_addf(b, "\nkernel for sm_%d\n", plan->arch);
-    strbuf_addf(b, "  family %s, %s, head dims %d and %d, output %s\n",
-                c->family, dtype_name(c->dtype), c->head_dim, c->head_dim_v,
-                dtype_name(c->out_dtype));
     strbuf_addf(b,
                 "  tile %d query rows x %d KV columns, %d warps, %d K/V "
                 "buffer%s, Q in %s\n",
                 c->tile_m, c->tile_n, c->warps, c->stages,
                 c->stages == 1 ? "" : "s",
-                c->q_in_registers ? "registers" : "shared memory");
+                c->q_in_registers   ? "registers"
+                : c->q_buffers == 2 ? "shared memory, twice"
+                                    : "shared memory");
     strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
+}
+
+static void explain_selection(const struct plans *plans, struct strbuf *b)
+{
+    const struct plan *plan = &plans->plan[0];
+    const struct unit_config *c = &plan->config;
+    strbuf_addf(b, "\nkernel for sm_%d\n", plan->arch);
+    strbuf_addf(b, "  family %s, %s, head dims %d and %d, output %s\n",
+                c->family, dtype_name(c->dtype), c->head_dim, c->head_dim_v,
+                dtype_name(c->out_dtype));
+    explain_tile(c, b);
+    if (plans->n > 1) {
+        strbuf_addf(b,
+                    "  family %s for tensors that are not aligned to 16 "
+                    "bytes:\n",
+                    plans->plan[1].config.family);
+        explain_tile(&plans->plan[1].config, b);
+    }
     if (c->packed)
         strbuf_add(b, "  for packed sequences\n");
     if (plan->facts.scheduled)
@@ -189,11 +206,14 @@ static bool add_program(cJSON *o, const facc_program *p, const char *cause)
     return ok;
 }
 
-static bool add_kernel(cJSON *o, const struct plan *plan)
+static bool add_kernel(cJSON *o, const struct plans *plans)
 {
+    const struct plan *plan = &plans->plan[0];
     const struct unit_config *c = &plan->config;
+    const char *fallback = plans->n > 1 ? plans->plan[1].config.family : "";
     cJSON *k = cJSON_AddObjectToObject(o, "kernel");
     return k && cJSON_AddStringToObject(k, "family", c->family) &&
+           cJSON_AddStringToObject(k, "fallback", fallback) &&
            cJSON_AddNumberToObject(k, "arch", plan->arch) &&
            cJSON_AddStringToObject(k, "dtype", dtype_name(c->dtype)) &&
            cJSON_AddStringToObject(k, "out_dtype", dtype_name(c->out_dtype)) &&
@@ -241,15 +261,15 @@ static bool ask(facc_program *p, struct arena *arena, struct told *t,
     return ok;
 }
 
-/* plan NULL: no variant was given. */
+/* plans NULL: no variant was given. */
 static bool explain_json(char **out, const facc_program *p,
-                         const struct plan *plan, struct told *t,
+                         const struct plans *plans, struct told *t,
                          struct diag *d)
 {
     cJSON *o = cJSON_CreateObject();
     char *json = NULL;
     if (o && add_program(o, p, strbuf_text(&t->cause)) &&
-        (!plan || add_kernel(o, plan)) && add_keys(o) &&
+        (!plans || add_kernel(o, plans)) && add_keys(o) &&
         cJSON_AddStringToObject(o, "text", strbuf_text(&t->text)))
         json = cJSON_Print(o);
     cJSON_Delete(o);
@@ -265,18 +285,18 @@ static bool explain(char **out, facc_ctx *ctx, facc_program *p,
                     const facc_variant *variant, bool json, struct arena *arena,
                     struct diag *d)
 {
-    struct plan plan;
+    struct plans plans;
     struct told t;
     if (!ask(p, arena, &t, d))
         return false;
     if (variant) {
-        if (!kernel_configure(ctx, p, variant, &plan, d))
+        if (!kernel_configure(ctx, p, variant, &plans, d))
             return false;
-        explain_selection(&plan, &t.text);
+        explain_selection(&plans, &t.text);
     }
     if (t.text.failed || t.cause.failed)
         return diag_nomem(d, "explain");
-    return json ? explain_json(out, p, variant ? &plan : NULL, &t, d)
+    return json ? explain_json(out, p, variant ? &plans : NULL, &t, d)
                 : hand_out(out, &t.text, d);
 }
 

@@ -81,26 +81,38 @@ static bool captures_fit(const facc_program *p, struct diag *d)
               sizeof(struct facc_captured)));
 }
 
-bool kernel_configure(facc_ctx *ctx, const facc_program *p,
-                      const facc_variant *variant, struct plan *plan,
-                      struct diag *d)
+static bool configure(const facc_program *p, const facc_variant *v, int arch,
+                      int family, struct plan *plan, struct diag *d)
 {
-    facc_variant v;
     const struct eval_plan *e = p->compiled->plan;
-    memset(plan, 0, sizeof *plan);
-    if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
-        !resolve_arch(ctx, &v, &plan->arch, d))
+    plan->arch = arch;
+    if (!select_config(v, arch, family, eval_plan_cost(e),
+                       eval_plan_has_mask(e), &plan->config, d))
         return false;
-    if (!select_config(&v, plan->arch, eval_plan_cost(e), eval_plan_has_mask(e),
-                       &plan->config, d) ||
-        !captures_fit(p, d))
-        return false;
-    plan->config.packed = v.packed != 0;
+    plan->config.packed = v->packed != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
     return true;
+}
+
+bool kernel_configure(facc_ctx *ctx, const facc_program *p,
+                      const facc_variant *variant, struct plans *plans,
+                      struct diag *d)
+{
+    facc_variant v;
+    int arch, family[SELECT_MAX_FAMILIES];
+    memset(plans, 0, sizeof *plans);
+    if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
+        !resolve_arch(ctx, &v, &arch, d))
+        return false;
+    const int n = select_families(&v, arch, family, d);
+    for (int i = 0; i < n; i++)
+        if (!configure(p, &v, arch, family[i], &plans->plan[i], d))
+            return false;
+    plans->n = n;
+    return n > 0 && captures_fit(p, d);
 }
 
 static bool given(const void *ctx, const void *p, struct diag *d)
@@ -113,18 +125,21 @@ static bool given(const void *ctx, const void *p, struct diag *d)
 
 /* ---- check ------------------------------------------------------------ */
 
-static bool check_args(const struct plan *plan, const facc_program *p,
+static bool check_args(const struct plans *plans, const facc_program *p,
                        const facc_args *args, struct diag *d)
 {
     facc_args a;
     struct args_rules rules;
     struct args_sizes sizes;
     struct schedule schedule;
-    launch_rules(&plan->config, "check", &rules);
-    return versioned_read(&a, sizeof a, args, "facc_args", d) &&
-           args_check(&a, &rules, &p->signature, &sizes, d) &&
-           schedule_make(&plan->config, &plan->facts, &a, &sizes, "check",
-                         &schedule, d);
+    launch_rules(&plans->plan[0].config, "check", &rules);
+    if (!versioned_read(&a, sizeof a, args, "facc_args", d) ||
+        !args_check(&a, &rules, &p->signature, &sizes, d))
+        return false;
+    const int i = launch_choice(plans, &a, rules.stage, d);
+    return i >= 0 &&
+           schedule_make(&plans->plan[i].config, &plans->plan[i].facts, &a,
+                         &sizes, rules.stage, &schedule, d);
 }
 
 facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
@@ -132,10 +147,10 @@ facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
                               const facc_args *args, facc_error *err)
 {
     struct diag d;
-    struct plan plan;
+    struct plans plans;
     diag_init(&d);
-    if (given(ctx, p, &d) && kernel_configure(ctx, p, variant, &plan, &d) &&
-        (!args || check_args(&plan, p, args, &d)))
+    if (given(ctx, p, &d) && kernel_configure(ctx, p, variant, &plans, &d) &&
+        (!args || check_args(&plans, p, args, &d)))
         return FACC_OK;
     return error_report(err, &d, NULL, NULL);
 }
@@ -151,17 +166,33 @@ static bool of_ctx(const facc_ctx *ctx, const facc_program *p, struct diag *d)
                     "the one that the kernel is asked of");
 }
 
-static void tell(facc_ctx *ctx, const struct module *m,
-                 const struct module_origin *origin)
+static void tell(const facc_kernel *k, const struct module_origin *origin)
 {
-    const facc_compile_event e = {m->key, origin->source, origin->seconds};
-    if (ctx->on_compile)
-        ctx->on_compile(ctx->user, &e);
+    for (int i = 0; i < k->plans.n && k->ctx->on_compile; i++) {
+        const facc_compile_event e = {k->module[i]->key, origin[i].source,
+                                      origin[i].seconds};
+        k->ctx->on_compile(k->ctx->user, &e);
+    }
+}
+
+/* Of the codes' origins the one that took longest. */
+static void note_origin(facc_kernel *k, const struct module_origin *origin)
+{
+    static const char *const order[] = {"memory", "disk", "nvrtc"};
+    int most = 0;
+    for (int i = 0; i < k->plans.n; i++) {
+        for (int s = most; s < 3; s++)
+            if (strcmp(order[s], origin[i].source) == 0)
+                most = s;
+        if (origin[i].compile_seconds > k->compile_seconds)
+            k->compile_seconds = origin[i].compile_seconds;
+    }
+    snprintf(k->source, sizeof k->source, "%s", order[most]);
 }
 
 static facc_kernel *make(facc_ctx *ctx, facc_program *p,
-                         const struct plan *plan, struct module_origin *origin,
-                         struct diag *d)
+                         const struct plans *plans,
+                         struct module_origin *origin, struct diag *d)
 {
     facc_kernel *k = calloc(1, sizeof *k);
     if (!k || !signature_copy(&k->signature, &p->signature)) {
@@ -170,18 +201,14 @@ static facc_kernel *make(facc_ctx *ctx, facc_program *p,
         return NULL;
     }
     k->ctx = ctx;
-    k->config = plan->config;
-    k->facts = plan->facts;
-    k->arch = plan->arch;
+    k->plans = *plans;
     k->args_size = args_size(&k->signature);
-    k->module = module_get(ctx, p, plan, origin, d);
-    if (!k->module) {
+    if (!module_get_all(ctx, p, plans, k->module, origin, d)) {
         signature_free(&k->signature);
         free(k);
         return NULL;
     }
-    snprintf(k->source, sizeof k->source, "%s", origin->source);
-    k->compile_seconds = origin->compile_seconds;
+    note_origin(k, origin);
     return k;
 }
 
@@ -189,30 +216,33 @@ facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
                             const facc_variant *variant, facc_error *err)
 {
     struct diag d;
-    struct plan plan;
-    struct module_origin origin = {0};
+    struct plans plans;
+    struct module_origin origin[SELECT_MAX_FAMILIES] = {{0}};
     facc_status status = FACC_OK;
     diag_init(&d);
     if (!out)
         return error_null(err, "out");
     *out = NULL;
     if (given(ctx, p, &d) && of_ctx(ctx, p, &d) &&
-        kernel_configure(ctx, p, variant, &plan, &d))
-        *out = make(ctx, p, &plan, &origin, &d);
+        kernel_configure(ctx, p, variant, &plans, &d))
+        *out = make(ctx, p, &plans, origin, &d);
     if (*out)
-        tell(ctx, (*out)->module, &origin);
+        tell(*out, origin);
     else
-        status = error_report(err, &d, p ? p->text : NULL, origin.log);
-    free(origin.log);
+        status = error_report(err, &d, p ? p->text : NULL,
+                              origin[0].log ? origin[0].log : origin[1].log);
+    for (int i = 0; i < SELECT_MAX_FAMILIES; i++)
+        free(origin[i].log);
     return status;
 }
 
 static void free_reports(facc_kernel *k)
 {
-    struct driver *drv = k->module->driver;
+    struct driver *drv = k->module[0]->driver;
     struct diag d;
     diag_init(&d);
-    if (!k->config.check_bounds || !drv || !ctx_not_forked(k->ctx, &d))
+    if (!k->plans.plan[0].config.check_bounds || !drv ||
+        !ctx_not_forked(k->ctx, &d))
         return;
     for (int i = 0; i < DRIVER_MAX_DEVICES; i++) {
         cu_ptr report = atomic_load(&k->report[i]);
@@ -232,28 +262,37 @@ void facc_kernel_free(facc_kernel *k)
     free(k);
 }
 
+static void family_of(const facc_kernel *k, int i, char *out, size_t size)
+{
+    snprintf(out, size, "%s",
+             i >= 0 && i < k->plans.n ? k->plans.plan[i].config.family : "");
+}
+
 facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
 {
     facc_kernel_info i = {0};
     if (!k)
         return FACC_ERR_ARGUMENT;
-    const struct module *m = k->module;
+    const struct module *m = k->module[0];
+    const struct plan *p = &k->plans.plan[0];
     memcpy(i.key, m->key, sizeof i.key);
-    snprintf(i.family, sizeof i.family, "%s", k->config.family);
-    i.arch = k->arch;
-    i.tile_m = k->config.tile_m;
-    i.tile_n = k->config.tile_n;
-    i.warps = k->config.warps;
-    i.stages = k->config.stages;
+    family_of(k, 0, i.family, sizeof i.family);
+    i.arch = p->arch;
+    i.tile_m = p->config.tile_m;
+    i.tile_n = p->config.tile_n;
+    i.warps = p->config.warps;
+    i.stages = p->config.stages;
     i.registers = m->meta.registers;
     i.spill_bytes = m->meta.spill_bytes;
-    i.shared_bytes = k->config.shared_bytes;
+    i.shared_bytes = p->config.shared_bytes;
     i.cubin_bytes = (int64_t)m->cubin_size;
     i.compile_seconds = k->compile_seconds;
     memcpy(i.source, k->source, sizeof i.source);
     memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
-    snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&k->facts, &k->config));
-    i.scheduled = k->facts.scheduled;
+    snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&p->facts, &p->config));
+    i.scheduled = p->facts.scheduled;
+    family_of(k, 1, i.fallback, sizeof i.fallback);
+    family_of(k, atomic_load(&k->launched) - 1, i.launched, sizeof i.launched);
     return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;
 }
 
@@ -263,14 +302,40 @@ static bool runs_on(const facc_kernel *k, const struct driver *drv, int device,
                     struct diag *d)
 {
     int have;
+    const int arch = k->plans.plan[0].arch; /* of all */
     if (!driver_arch(drv, device, &have, d))
         return false;
-    if (have / 10 == k->arch / 10 && have >= k->arch)
+    if (have / 10 == arch / 10 && have >= arch)
         return true;
     return diag_set(d, FACC_ERR_ARGUMENT, "load", NULL, 0,
                     "the kernel is for sm_%d, device %d is sm_%d: get one "
                     "with variant.arch 0 and variant.device %d",
-                    k->arch, device, have, device);
+                    arch, device, have, device);
+}
+
+/* What launches of family sm90 need besides the code. */
+static bool sm90_ready(struct driver *drv, int device, struct diag *d)
+{
+    if (!drv->TensorMapEncodeTiled)
+        return diag_set(d, FACC_ERR_NO_DRIVER, "load", NULL, 0,
+                        "the NVIDIA driver (%s) has no "
+                        "cuTensorMapEncodeTiled, which family sm90 needs: "
+                        "update it, or get the kernel with variant.family "
+                        "FACC_FAMILY_SM80",
+                        drv->path);
+    return driver_count_multiprocessors(drv, device, d);
+}
+
+static bool load_all(facc_kernel *k, struct driver *drv, int device,
+                     struct diag *d)
+{
+    for (int i = 0; i < k->plans.n; i++) {
+        const struct unit_config *c = &k->plans.plan[i].config;
+        if ((select_is_sm90(c) && !sm90_ready(drv, device, d)) ||
+            !module_load(k->module[i], drv, device, c->shared_bytes, d))
+            return false;
+    }
+    return true;
 }
 
 /* The report of a checked build: four zeroed ints. */
@@ -278,7 +343,8 @@ static bool make_report(facc_kernel *k, struct driver *drv, int device,
                         struct diag *d)
 {
     cu_ptr p = 0, none = 0;
-    if (!k->config.check_bounds || atomic_load(&k->report[device]))
+    if (!k->plans.plan[0].config.check_bounds ||
+        atomic_load(&k->report[device]))
         return true;
     if (!driver_push(drv, device, d))
         return false;
@@ -305,8 +371,7 @@ facc_status facc_kernel_load(facc_kernel *k, int32_t device, facc_error *err)
         return error_report(err, &d, NULL, NULL);
     }
     struct driver *drv = ctx_driver(k->ctx, &d);
-    if (drv && runs_on(k, drv, device, &d) &&
-        module_load(k->module, drv, device, k->config.shared_bytes, &d) &&
+    if (drv && runs_on(k, drv, device, &d) && load_all(k, drv, device, &d) &&
         make_report(k, drv, device, &d))
         return FACC_OK;
     return error_report(err, &d, NULL, NULL);

@@ -15,26 +15,30 @@ enum { KERNEL_MAX_ARGS = 3968, KERNEL_ARGS_ALIGN = 128 };
 
 struct facc_kernel {
     facc_ctx *ctx;
-    struct module *module; /* the context's */
+    struct plans plans;
+    struct module *module[SELECT_MAX_FAMILIES]; /* of each; the context's */
     struct signature signature;
-    struct unit_config config;
-    struct schedule_facts facts;
-    int arch;
     size_t args_size;       /* bytes, rounded up to KERNEL_ARGS_ALIGN */
     char source[16];        /* where this handle's code came from */
     double compile_seconds; /* 0 unless compiled for this handle */
+    atomic_int launched;    /* 1 + the plan that the last launch took */
     /* Checked debug builds: four ints per device, see launch.c; 0: none. */
     _Atomic(cu_ptr) report[DRIVER_MAX_DEVICES];
 };
 
-/* kernel.c. The plan of a program and a variant, its architecture resolved and
+/* kernel.c. The plans of a program and a variant, its architecture resolved and
  * everything checked that does not depend on tensors. */
 bool kernel_configure(facc_ctx *ctx, const facc_program *p,
-                      const facc_variant *variant, struct plan *plan,
+                      const facc_variant *variant, struct plans *plans,
                       struct diag *d);
 
-/* launch.c. What a configuration asks of the arguments. */
+/* launch.c. What a configuration asks of the arguments: all of a kernel ask
+ * the same. */
 void launch_rules(const struct unit_config *config, const char *stage,
                   struct args_rules *out);
+/* Which of the plans takes these tensors, by their pointers and strides; -1:
+ * none, with *d filled. */
+int launch_choice(const struct plans *plans, const facc_args *args,
+                  const char *stage, struct diag *d);
 
 #endif

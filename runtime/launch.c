@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/tensor_map.h"
 #include "templates/common/kernel_args.h"
 
 static const char stage_name[] = "launch";
@@ -24,6 +25,16 @@ void launch_rules(const struct unit_config *config, const char *stage,
         .head_dim = config->head_dim,
         .head_dim_v = config->head_dim_v,
     };
+}
+
+int launch_choice(const struct plans *plans, const facc_args *args,
+                  const char *stage, struct diag *d)
+{
+    if (!select_is_sm90(&plans->plan[0].config))
+        return 0;
+    if (plans->n == 1)
+        return tensor_map_possible(args, stage, d) ? 0 : -1;
+    return tensor_map_possible(args, stage, NULL) ? 0 : 1;
 }
 
 /* ---- packing ------------------------------------------------------------ */
@@ -138,6 +149,8 @@ struct ready { /* a launch that passed all checks */
     struct driver *drv;
     cu_context context;
     cu_ptr report;
+    const struct plan *plan; /* the code that it takes */
+    const struct module *module;
     struct args_sizes sizes;
     struct schedule schedule;
 };
@@ -145,35 +158,62 @@ struct ready { /* a launch that passed all checks */
 static bool prepared(const facc_kernel *k, int device, struct ready *r,
                      struct diag *d)
 {
-    struct module *m = k->module;
     if (!ctx_not_forked(k->ctx, d))
         return false;
     if (device < 0 || device >= DRIVER_MAX_DEVICES)
         return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
                         "device %d does not exist", device);
     r->report = atomic_load(&k->report[device]);
-    if (!atomic_load(&m->function[device][ENTRY_FORWARD]) ||
-        (k->config.check_bounds && !r->report))
+    bool loaded = !k->plans.plan[0].config.check_bounds || r->report;
+    for (int i = 0; i < k->plans.n; i++)
+        loaded = loaded &&
+                 atomic_load(&k->module[i]->function[device][ENTRY_FORWARD]);
+    if (!loaded)
         return diag_set(d, FACC_ERR_NOT_PREPARED, stage_name, NULL, 0,
                         "the kernel is not loaded on device %d: call "
                         "facc_kernel_load before launching, and before a "
                         "capture begins",
                         device);
-    r->drv = m->driver;
+    r->drv = k->module[0]->driver;
     r->context = atomic_load(&r->drv->context[device]);
     return true;
 }
 
-/* One kernel; all of a launch take the same arguments. */
-static bool enqueue(const facc_kernel *k, const struct ready *r, int device,
-                    enum entry e, union packed *args, cu_stream stream,
+/* The code and its schedule. */
+static bool planned(const facc_kernel *k, const facc_args *a, struct ready *r,
                     struct diag *d)
 {
+    const int i = launch_choice(&k->plans, a, stage_name, d);
+    if (i < 0)
+        return false;
+    r->plan = &k->plans.plan[i];
+    r->module = k->module[i];
+    return schedule_make(&r->plan->config, &r->plan->facts, a, &r->sizes,
+                         stage_name, &r->schedule, d);
+}
+
+/* CTAs of facc_forward: sm90's stay, one to a multiprocessor, and take one
+ * piece of work after the other. */
+static int forward_grid(const struct ready *r, int device)
+{
+    const int work = r->schedule.grid[ENTRY_FORWARD];
+    if (!select_is_sm90(&r->plan->config))
+        return work;
+    const int most = atomic_load(&r->drv->multiprocessors[device]);
+    return work < most ? work : most;
+}
+
+/* One kernel; all of a launch take the same arguments. */
+static bool enqueue(const struct ready *r, int device, enum entry e,
+                    union packed *args, cu_stream stream, struct diag *d)
+{
+    int grid = r->schedule.grid[e];
     void *params[1] = {args};
     unsigned threads = FACC_PREPARE_THREADS, shared = 0;
     if (e == ENTRY_FORWARD) {
-        threads = 32u * (unsigned)k->config.warps;
-        shared = (unsigned)k->config.shared_bytes;
+        threads = 32u * (unsigned)r->plan->config.warps;
+        shared = (unsigned)r->plan->config.shared_bytes;
+        grid = forward_grid(r, device);
     } else if (e == ENTRY_ORDER) {
         threads = FACC_ORDER_THREADS;
     } else if (e == ENTRY_SUMMARIZE) {
@@ -181,22 +221,31 @@ static bool enqueue(const facc_kernel *k, const struct ready *r, int device,
     }
     return driver_ok(
         r->drv,
-        r->drv->LaunchKernel(atomic_load(&k->module->function[device][e]),
-                             (unsigned)r->schedule.grid[e], 1, 1, threads, 1, 1,
-                             shared, stream, params, NULL),
+        r->drv->LaunchKernel(atomic_load(&r->module->function[device][e]),
+                             (unsigned)grid, 1, 1, threads, 1, 1, shared,
+                             stream, params, NULL),
         stage_name, "cuLaunchKernel", d);
 }
 
-static bool enqueue_all(const facc_kernel *k, const struct ready *r,
-                        const facc_args *a, union packed *args,
-                        cu_stream stream, struct diag *d)
+static bool enqueue_all(const struct ready *r, const facc_args *a,
+                        union packed *args, cu_stream stream, struct diag *d)
 {
     bool ok = true;
     if (r->schedule.needed && !a->schedule_ready)
         for (int e = 0; ok && e < ENTRY_FORWARD; e++)
             if (r->schedule.grid[e] > 0)
-                ok = enqueue(k, r, a->device, (enum entry)e, args, stream, d);
-    return ok && enqueue(k, r, a->device, ENTRY_FORWARD, args, stream, d);
+                ok = enqueue(r, a->device, (enum entry)e, args, stream, d);
+    return ok && enqueue(r, a->device, ENTRY_FORWARD, args, stream, d);
+}
+
+/* What family sm90 asks besides. */
+static bool pack_sm90(struct facc_kernel_header *h, const facc_args *a,
+                      const struct ready *r, struct diag *d)
+{
+    h->next_item = r->schedule.next_item;
+    h->section_heads = r->schedule.section_heads;
+    return tensor_map_encode(r->drv, &r->plan->config, a, h->tensor_map,
+                             stage_name, d);
 }
 
 static bool launch(const facc_kernel *k, const struct ready *r,
@@ -212,12 +261,14 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     args.header.bounds_report = (int *)(uintptr_t)r->report;
     args.header.schedule = r->schedule.at;
     pack_lists(args.bytes + sizeof args.header, &k->signature, a);
+    if (select_is_sm90(&r->plan->config) && !pack_sm90(&args.header, a, r, d))
+        return false;
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
                                "cuCtxPushCurrent", d))
         return false;
-    bool ok = enqueue_all(k, r, a, &args, stream, d);
+    bool ok = enqueue_all(r, a, &args, stream, d);
     if (switched)
         driver_pop(drv);
     return ok;
@@ -247,15 +298,17 @@ facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
         diag_set(&d, FACC_ERR_ARGUMENT, stage_name, NULL, 0, "kernel is NULL");
         return error_report(err, &d, NULL, NULL);
     }
-    launch_rules(&k->config, stage_name, &rules);
+    launch_rules(&k->plans.plan[0].config, stage_name, &rules);
     if (versioned_read(&a, sizeof a, args, "facc_args", &d) &&
         prepared(k, a.device, &r, &d) &&
         args_check(&a, &rules, &k->signature, &r.sizes, &d) &&
-        schedule_make(&k->config, &k->facts, &a, &r.sizes, stage_name,
-                      &r.schedule, &d) &&
-        workspace_fits(&a, r.schedule.bytes, &d) &&
-        (r.schedule.grid[ENTRY_FORWARD] == 0 || launch(k, &r, &a, stream, &d)))
+        planned(k, &a, &r, &d) && workspace_fits(&a, r.schedule.bytes, &d) &&
+        (r.schedule.grid[ENTRY_FORWARD] == 0 ||
+         launch(k, &r, &a, stream, &d))) {
+        const int i = (int)(r.plan - k->plans.plan);
+        atomic_store_explicit(&k->launched, i + 1, memory_order_relaxed);
         return FACC_OK;
+    }
     return error_report(err, &d, NULL, NULL);
 }
 

@@ -3,6 +3,7 @@
  * module_load at the end. */
 #include "runtime/module.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 #include "compiler/support/hash.h"
 #include "compiler/support/utf8.h"
 #include "runtime/cache_entry.h"
-#include "runtime/nvrtc.h"
 
 enum { LOCK_WAIT_MS = 30000 };
 
@@ -90,8 +90,7 @@ static bool same_config(const struct unit_config *a,
            a->head_dim_v == b->head_dim_v && a->tile_m == b->tile_m &&
            a->tile_n == b->tile_n && a->warps == b->warps &&
            a->stages == b->stages && a->q_in_registers == b->q_in_registers &&
-           a->q_buffers == b->q_buffers &&
-           a->shared_bytes == b->shared_bytes &&
+           a->q_buffers == b->q_buffers && a->shared_bytes == b->shared_bytes &&
            a->check_bounds == b->check_bounds &&
            a->block_mask == b->block_mask && a->packed == b->packed &&
            a->full_blocks_partial == b->full_blocks_partial;
@@ -136,6 +135,14 @@ void module_plans_free(struct planned *list)
 }
 
 /* ---- the text that decides the code ----------------------------------- */
+
+void module_target(const facc_ctx *ctx, const struct plan *plan,
+                   struct nvrtc_target *out)
+{
+    *out = (struct nvrtc_target){.arch = plan->arch,
+                                 .own = select_is_sm90(&plan->config),
+                                 .lineinfo = ctx->lineinfo};
+}
 
 bool module_unit(facc_ctx *ctx, facc_program *p,
                  const struct unit_config *config, struct arena *arena,
@@ -506,7 +513,7 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
         r.ctx = ctx;
         r.program = p;
         r.plan = plan;
-        r.target = (struct nvrtc_target){plan->arch, ctx->lineinfo};
+        module_target(ctx, plan, &r.target);
         r.origin = origin;
         r.d = d;
         m = emit_and_obtain(&r, p);
@@ -515,6 +522,58 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
     }
     origin->seconds = now() - start;
     return m;
+}
+
+/* A module_get in a thread of its own, or to be. */
+struct fetching {
+    facc_ctx *ctx;
+    facc_program *program;
+    const struct plan *plan;
+    struct module_origin *origin;
+    struct module *module;
+    struct diag d;
+};
+
+static void *run_fetching(void *user)
+{
+    struct fetching *f = user;
+    f->module = module_get(f->ctx, f->program, f->plan, f->origin, &f->d);
+    return NULL;
+}
+
+/* Signals are the application's: the thread takes none. */
+static bool start_thread(pthread_t *t, struct fetching *f)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const bool ok = pthread_create(t, NULL, run_fetching, f) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return ok;
+}
+
+bool module_get_all(facc_ctx *ctx, facc_program *p, const struct plans *plans,
+                    struct module *out[SELECT_MAX_FAMILIES],
+                    struct module_origin origin[SELECT_MAX_FAMILIES],
+                    struct diag *d)
+{
+    _Static_assert(SELECT_MAX_FAMILIES == 2, "one thread more");
+    struct fetching second = {ctx, p, &plans->plan[1], &origin[1], NULL, {0}};
+    pthread_t thread;
+    bool threaded = false;
+    memset(origin, 0, SELECT_MAX_FAMILIES * sizeof *origin);
+    diag_init(&second.d);
+    if (plans->n > 1 && !find_plan(ctx->kernels, p, second.plan))
+        threaded = start_thread(&thread, &second);
+    out[0] = module_get(ctx, p, &plans->plan[0], &origin[0], d);
+    if (threaded)
+        pthread_join(thread, NULL);
+    else if (plans->n > 1 && out[0])
+        run_fetching(&second);
+    out[1] = second.module;
+    if (out[0] && plans->n > 1 && !out[1])
+        *d = second.d;
+    return !diag_failed(d);
 }
 
 /* ---- loading ---------------------------------------------------------- */

@@ -11,8 +11,10 @@
 #include "runtime/cache.h"
 #include "runtime/context.h"
 #include "runtime/driver.h"
+#include "runtime/nvrtc.h"
 #include "runtime/program.h"
 #include "runtime/schedule.h"
+#include "runtime/select.h"
 
 /* Machine code of one unit. Lives as long as the context, so that a kernel
  * that is freed and asked for again costs nothing. Fixed once it is in the
@@ -40,6 +42,15 @@ struct plan {
     struct schedule_facts facts; /* the program's, with config */
     int arch;
 };
+void module_target(const facc_ctx *ctx, const struct plan *plan,
+                   struct nvrtc_target *out);
+
+/* Of a kernel: the preferred family's, then the one for tensors that it cannot
+ * take. */
+struct plans {
+    int n;
+    struct plan plan[SELECT_MAX_FAMILIES];
+};
 
 /* The modules that a program has got so far: a list, the program's. */
 struct planned;
@@ -63,6 +74,12 @@ struct module_origin {
 struct module *module_get(facc_ctx *ctx, facc_program *p,
                           const struct plan *plan, struct module_origin *origin,
                           struct diag *d);
+/* All of a kernel's, side by side where they are more than one. False with *d
+ * filled if one fails; origins have logs that the caller frees in any case. */
+bool module_get_all(facc_ctx *ctx, facc_program *p, const struct plans *plans,
+                    struct module *out[SELECT_MAX_FAMILIES],
+                    struct module_origin origin[SELECT_MAX_FAMILIES],
+                    struct diag *d);
 
 /* Emits the unit of a configuration into `arena`; locks the program. */
 bool module_unit(facc_ctx *ctx, facc_program *p,

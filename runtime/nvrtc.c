@@ -251,7 +251,7 @@ void nvrtc_options(const struct nvrtc_target *t, struct nvrtc_options *out)
 {
     char arch[NVRTC_OPTION_SIZE];
     memset(out, 0, sizeof *out);
-    snprintf(arch, sizeof arch, "-arch=sm_%d", t->arch);
+    snprintf(arch, sizeof arch, "-arch=sm_%d%s", t->arch, t->own ? "a" : "");
     add_option(out, arch);
     add_option(out, "--std=c++17");
     if (t->lineinfo)

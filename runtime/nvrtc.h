@@ -21,6 +21,7 @@ const char *nvrtc_path(const struct nvrtc *n);
 /* What decides the machine code besides the unit. */
 struct nvrtc_target {
     int arch; /* 90: sm_90 */
+    bool own; /* sm_90a: with what that architecture alone has */
     bool lineinfo;
 };
 enum { NVRTC_MAX_OPTIONS = 6, NVRTC_OPTION_SIZE = 32 };

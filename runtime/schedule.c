@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "runtime/select.h"
+
 /* Entries that a row may have. A list that is longer ends in one entry for
  * all that is left (slower, never wrong), so that the workspace stays linear
  * in the lengths: beyond 128 windows of 32 tiles of 64 keys, 256 Ki keys. */
@@ -103,9 +105,12 @@ static int ids(struct sums *s, bool q, int width)
     return product(s, s->b, blocks(q ? z->Sq : z->Skv, width));
 }
 
-/* Of warps that take turns at one tile: kGroups of sm80/shape.cuh. */
+/* Of warps with rows of their own: kGroups of sm80/shape.cuh, where two take
+ * turns, and of sm90/shape.cuh, where the last four warps load. */
 static int groups(const struct unit_config *c)
 {
+    if (select_is_sm90(c))
+        return c->warps / 4 - 1;
     return c->warps == 8 ? 2 : 1;
 }
 
@@ -161,10 +166,10 @@ static int class_rows(struct sums *s)
     return product(s, lists, m->rows);
 }
 
-static size_t lay_out(const struct unit_config *c,
-                      const struct schedule_facts *f, struct sums *s,
-                      void *workspace, struct facc_schedule *at)
+static void lay_out(const struct unit_config *c, const struct schedule_facts *f,
+                    struct sums *s, void *workspace, struct schedule *out)
 {
+    struct facc_schedule *at = &out->at;
     struct space w = {(uintptr_t)workspace, 0};
     const size_t bits = (size_t)groups(c) * sizeof(struct facc_schedule_bits);
     const int64_t rows = at->max_rows;
@@ -183,7 +188,9 @@ static size_t lay_out(const struct unit_config *c,
     if (c->block_mask)
         at->block_classes =
             part(&w, (int64_t)class_rows(s) * s->z->block_mask.cols, 1);
-    return w.used;
+    if (select_is_sm90(c))
+        out->next_item = part(&w, 2, sizeof *out->next_item);
+    out->bytes = w.used;
 }
 
 /* ---- grids -------------------------------------------------------------- */
@@ -210,6 +217,28 @@ static void scheduled_grids(const struct unit_config *c,
     out->grid[ENTRY_FORWARD] = product(s, product(s, at->max_rows, b), h);
 }
 
+/* How many (b, h), of those that share rows, are walked together, each of
+ * `tiles` query tiles: as many as have K and V of some 32 MB, which stay in L2,
+ * and enough tiles for the CTAs to end at about one time; then all sections
+ * alike. by_b, by_h: rows are of one b, of one h. */
+static int section_heads(const struct args_sizes *z, bool by_b, bool by_h,
+                         int tiles)
+{
+    enum { SECTION_BYTES = 32 << 20, SECTION_TILES = 500 };
+    if (tiles == 0 || z->H == 0)
+        return 1;
+    const int heads = (by_b ? 1 : z->B) * (by_h ? 1 : z->H);
+    const int64_t rows =
+        (int64_t)(z->packed ? 1 : z->B) * z->Hkv * (int64_t)z->Tkv;
+    const double bytes = 2.0 * (z->D + z->Dv) * (double)rows;
+    const double by_bytes =
+        bytes > SECTION_BYTES ? heads * (SECTION_BYTES / bytes) : (double)heads;
+    const int least = (SECTION_TILES + tiles - 1) / tiles;
+    int n = by_bytes > least ? (int)by_bytes : least;
+    n = n < heads ? heads / n : 1; /* sections */
+    return (heads + n - 1) / n;
+}
+
 static bool too_large(const struct args_sizes *z, const char *stage,
                       struct diag *d)
 {
@@ -234,6 +263,8 @@ bool schedule_make(const struct unit_config *c, const struct schedule_facts *f,
     if (!out->needed) {
         const int heads = product(&s, z->B, z->H);
         out->grid[ENTRY_FORWARD] = product(&s, heads, out->q_tiles);
+        if (select_is_sm90(c) && s.fits)
+            out->section_heads = section_heads(z, false, false, out->q_tiles);
         return s.fits || too_large(z, stage, d);
     }
     at->per_b = f->per_b || z->packed || args->seqused_q || args->seqused_kv ||
@@ -245,6 +276,9 @@ bool schedule_make(const struct unit_config *c, const struct schedule_facts *f,
     scheduled_grids(c, f, &s, out);
     if (!s.fits)
         return too_large(z, stage, d);
-    out->bytes = lay_out(c, f, &s, args->workspace, at);
+    lay_out(c, f, &s, args->workspace, out);
+    if (select_is_sm90(c))
+        out->section_heads =
+            section_heads(z, at->per_b, at->per_h, at->max_rows);
     return true;
 }

@@ -47,9 +47,12 @@ unsigned schedule_entries(const struct schedule_facts *f,
 struct schedule {
     bool needed;         /* else facc_forward alone, and no workspace */
     int q_tiles;         /* of the longest sequence */
-    int grid[N_ENTRIES]; /* CTAs; 0: not launched */
+    int grid[N_ENTRIES]; /* CTAs; 0: not launched. facc_forward: num_work, of
+                            which family sm90 has CTAs of several */
     size_t bytes;        /* of the workspace, from args->workspace on */
     struct facc_schedule at;
+    int section_heads; /* family sm90: as in kernel_args.h */
+    int *next_item;    /* two counters, or NULL */
 };
 enum { SCHEDULE_ALIGN = 256 }; /* bytes: of the workspace, of each part */
 

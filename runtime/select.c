@@ -1,10 +1,11 @@
 /* In: a variant, the architecture, whether there is a mask. Out: the kernel
- * family and tile, with the shared memory of a CTA; or the reason why nothing
- * runs it. Called by kernel.c before a unit is emitted. The table's figures
- * were measured; its order is the order of preference. */
+ * families, and each one's tile with the shared memory of a CTA; or the reason
+ * why nothing runs it. Called by kernel.c before a unit is emitted. The table's
+ * figures were measured; its order is the order of preference. */
 #include "runtime/select.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* What decides tiles between architectures: shared memory. */
 struct arch_class {
@@ -19,7 +20,7 @@ static const struct arch_class arch_classes[] = {
 };
 
 /* Left free for static shared memory: the work description and the tables of
- * column and diagonal values (kStaticBytes of sm80/score.cuh, which leaves out
+ * column and diagonal values (kStaticBytes of sm80/stage.cuh, which leaves out
  * the tables that do not fit). */
 enum { STATIC_BYTES = 8 * 1024, MAX_HEAD_DIM = 256 };
 
@@ -33,7 +34,7 @@ struct tile_rule {
     bool masked; /* only for programs with a mask, where two CTAs fit */
 };
 
-/* The first rule whose max_dim and shared memory suffice.
+/* Family sm80: the first rule whose max_dim and shared memory suffice.
  *
  * Reasons, with TFLOP/s on an H200 (bf16, 8k, full / causal; FlashAttention-2
  * in the same run in brackets). Warps own 32 query rows up to dim 128, so
@@ -83,6 +84,24 @@ static const struct tile_rule tile_rules[] = {
     {256, 128, 16, 8, 2, false, false},
     {256, 64, 32, 4, 1, false, false},
 };
+
+/* Family sm90: 16 query rows to a consumer's warp, four warps more that load;
+ * one CTA to a multiprocessor, which has all of its shared memory. Columns are
+ * as many as two buffers of K and V leave room for, Q buffers two where they
+ * fit: the next tile's Q is then there when the last one's P V ends.
+ * Accumulators decide the rows: with 192, a thread has 160 registers, enough
+ * for an output of 64 columns alone. */
+struct sm90_rule {
+    int max_dim, max_dim_v; /* the larger of the head dims; that of V */
+    int tile_m, tile_n, q_buffers;
+};
+
+/* The first rule that suffices. */
+static const struct sm90_rule sm90_rules[] = {
+    {64, 64, 192, 96, 2},   {128, 128, 128, 128, 2}, {192, 128, 128, 128, 1},
+    {192, 192, 128, 96, 1}, {256, 256, 128, 64, 1},
+};
+enum { SM90_SHARED = 227 * 1024 };
 
 static int padded(int dim)
 {
@@ -148,46 +167,129 @@ static bool check_variant(const facc_variant *v, int arch, enum dtype out_dtype,
            (v->head_dim_v == 0 || check_dim("head_dim_v", v->head_dim_v, d));
 }
 
-bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mask,
-                   struct unit_config *out, struct diag *d)
+/* ---- families ----------------------------------------------------------- */
+
+static bool refuse_sm90(const char *why, struct diag *d)
+{
+    return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
+                    "family sm90 %s: leave variant.family at "
+                    "FACC_FAMILY_AUTO",
+                    why);
+}
+
+static bool sm90_possible(const facc_variant *v, int arch, struct diag *d)
+{
+    char why[64];
+    if (v->check_bounds)
+        return refuse_sm90("has no checked debug build", d);
+    snprintf(why, sizeof why, "needs sm_90, this is for sm_%d", arch);
+    return arch == 90 || refuse_sm90(why, d);
+}
+
+int select_families(const facc_variant *v, int arch,
+                    int out[SELECT_MAX_FAMILIES], struct diag *d)
+{
+    if (v->layout != FACC_LAYOUT_ANY && v->layout != FACC_LAYOUT_ALIGNED)
+        return diag_set(d, DIAG_ARGUMENT, "select", NULL, 0,
+                        "variant.layout is %d: FACC_LAYOUT_ANY or "
+                        "FACC_LAYOUT_ALIGNED",
+                        (int)v->layout);
+    if (v->family != FACC_FAMILY_AUTO && v->family != FACC_FAMILY_SM80 &&
+        v->family != FACC_FAMILY_SM90)
+        return diag_set(d, DIAG_ARGUMENT, "select", NULL, 0,
+                        "variant.family is %d: FACC_FAMILY_AUTO, "
+                        "FACC_FAMILY_SM80 or FACC_FAMILY_SM90",
+                        (int)v->family);
+    if (v->family == FACC_FAMILY_SM90 && !sm90_possible(v, arch, d))
+        return 0;
+    if (v->family == FACC_FAMILY_SM80 || !sm90_possible(v, arch, NULL)) {
+        out[0] = FACC_FAMILY_SM80;
+        return 1;
+    }
+    out[0] = FACC_FAMILY_SM90;
+    out[1] = FACC_FAMILY_SM80;
+    return v->family == FACC_FAMILY_AUTO && v->layout == FACC_LAYOUT_ANY ? 2
+                                                                         : 1;
+}
+
+/* ---- tiles -------------------------------------------------------------- */
+
+static bool sm80_tile(struct unit_config *c, int arch, bool masked)
+{
+    const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
+    const size_t n = sizeof tile_rules / sizeof tile_rules[0];
+    c->family = "sm80";
+    c->q_buffers = 1;
+    for (size_t i = 0; i < n; i++) {
+        const struct tile_rule *r = &tile_rules[i];
+        if (dim > r->max_dim || (r->masked && !masked))
+            continue;
+        c->tile_m = r->tile_m;
+        c->tile_n = r->tile_n;
+        c->warps = r->warps;
+        c->stages = r->stages;
+        c->q_in_registers = r->q_in_registers;
+        c->shared_bytes = shared_bytes(c);
+        if (ctas_fit(c, r->masked ? 2 : 1, arch))
+            return true;
+    }
+    return false;
+}
+
+/* Q, K and V in panels of 64 columns: what the template lays out, but for its
+ * barriers and tables. */
+static int panel_bytes(const struct unit_config *c)
+{
+    const int qk = (c->head_dim + 63) / 64, v = (c->head_dim_v + 63) / 64;
+    return 128 *
+           (c->q_buffers * c->tile_m * qk + c->stages * c->tile_n * (qk + v));
+}
+
+static bool sm90_tile(struct unit_config *c)
+{
+    const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
+    const size_t n = sizeof sm90_rules / sizeof sm90_rules[0];
+    c->family = "sm90";
+    c->stages = 2;
+    c->shared_bytes = SM90_SHARED;
+    for (size_t i = 0; i < n; i++) {
+        const struct sm90_rule *r = &sm90_rules[i];
+        if (dim > r->max_dim || c->head_dim_v > r->max_dim_v)
+            continue;
+        c->tile_m = r->tile_m;
+        c->tile_n = r->tile_n;
+        c->warps = r->tile_m / 16 + 4;
+        c->q_buffers = r->q_buffers;
+        if (panel_bytes(c) <= SM90_SHARED - STATIC_BYTES)
+            return true;
+    }
+    return false;
+}
+
+bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
+                   bool has_mask, struct unit_config *out, struct diag *d)
 {
     (void)mod_cost; /* see tile_rules */
-    const bool masked = has_mask || v->block_mask;
     const enum dtype dtype = (enum dtype)v->dtype;
     const enum dtype out_dtype =
         v->out_dtype == 0 ? dtype : (enum dtype)v->out_dtype;
     if (!check_variant(v, arch, out_dtype, d))
         return false;
 
-    struct unit_config c = {.family = "sm80",
-                            .dtype = dtype,
+    struct unit_config c = {.dtype = dtype,
                             .out_dtype = out_dtype,
                             .head_dim = v->head_dim,
                             .head_dim_v = v->head_dim_v == 0 ? v->head_dim
                                                              : v->head_dim_v,
-                            .q_buffers = 1,
                             .check_bounds = v->check_bounds != 0,
                             .block_mask = v->block_mask != 0};
-    const int dim = c.head_dim > c.head_dim_v ? c.head_dim : c.head_dim_v;
-    const int limit = shared_limit(arch);
-    const size_t n = sizeof tile_rules / sizeof tile_rules[0];
-    for (size_t i = 0; i < n; i++) {
-        const struct tile_rule *r = &tile_rules[i];
-        if (dim > r->max_dim || (r->masked && !masked))
-            continue;
-        c.tile_m = r->tile_m;
-        c.tile_n = r->tile_n;
-        c.warps = r->warps;
-        c.stages = r->stages;
-        c.q_in_registers = r->q_in_registers;
-        c.shared_bytes = shared_bytes(&c);
-        if (!ctas_fit(&c, r->masked ? 2 : 1, arch))
-            continue;
-        *out = c;
-        return true;
-    }
-    return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
-                    "no tile for head dims %d and %d fits the %d bytes of "
-                    "shared memory of sm_%d",
-                    c.head_dim, c.head_dim_v, limit, arch);
+    if (family == FACC_FAMILY_SM90
+            ? !sm90_tile(&c)
+            : !sm80_tile(&c, arch, has_mask || c.block_mask))
+        return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
+                        "no tile for head dims %d and %d fits the %d bytes of "
+                        "shared memory of sm_%d",
+                        c.head_dim, c.head_dim_v, shared_limit(arch), arch);
+    *out = c;
+    return true;
 }

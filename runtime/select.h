@@ -1,20 +1,36 @@
-/* Which kernel family and tile a variant gets, and why not. Called by
+/* Which kernel families and tiles a variant gets, and why not. Called by
  * kernel.c before a unit is emitted; pure. */
 #ifndef FACC_SELECT_H
 #define FACC_SELECT_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "compiler/emit/emit.h"
 #include "compiler/support/diag.h"
 #include "runtime/facc.h"
 
+enum { SELECT_MAX_FAMILIES = 2 };
+
+/* The families of a variant (FACC_FAMILY_SM80, _SM90), the preferred one first;
+ * a second one takes the tensors that the first cannot (FACC_LAYOUT_ANY). How
+ * many; 0: *d has DIAG_ARGUMENT or DIAG_UNSUPPORTED. */
+int select_families(const facc_variant *v, int arch,
+                    int out[SELECT_MAX_FAMILIES], struct diag *d);
+
 /* Checks the variant (dtype, out_dtype, head dims) against what the families
  * can do on `arch` (80 86 89 90 100 120, already resolved: never 0) and fills
- * *out, shared_bytes included. mod_cost is eval_plan_cost of the program,
- * has_mask whether it masks cells (a block mask does, too). False: *d has
- * DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason and the way out. */
-bool select_config(const facc_variant *v, int arch, int mod_cost, bool has_mask,
-                   struct unit_config *out, struct diag *d);
+ * *out for one of its families, shared_bytes included. mod_cost is
+ * eval_plan_cost of the program, has_mask whether it masks cells (a block mask
+ * does, too). False: *d has DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason
+ * and the way out. */
+bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
+                   bool has_mask, struct unit_config *out, struct diag *d);
+
+/* Whether it is of family sm90. */
+static inline bool select_is_sm90(const struct unit_config *c)
+{
+    return strcmp(c->family, "sm90") == 0;
+}
 
 #endif

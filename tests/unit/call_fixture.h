@@ -64,6 +64,7 @@ static inline void open_call(struct call *c)
     v.head_dim = D;
     v.head_dim_v = DV;
     v.arch = 90;
+    v.family = FACC_FAMILY_SM80;
     c->variant = v;
     a.q = tensor(FACC_F16, 4, B, H, SQ, D);
     a.k = tensor(FACC_F16, 4, B, HKV, SKV, D);

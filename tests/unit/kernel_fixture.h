@@ -58,9 +58,11 @@ static inline void set_up(void)
     snprintf(templates, sizeof templates, "%s/templates", base);
     snprintf(cache, sizeof cache, "%s/cache", base);
     ck_assert_int_eq(mkdir(templates, 0755), 0);
-    snprintf(path, sizeof path, "%s/sm80", templates);
-    ck_assert_int_eq(mkdir(path, 0755), 0);
-    write_file(path, "forward.cu", small_template);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/sm%d", templates, i ? 90 : 80);
+        ck_assert_int_eq(mkdir(path, 0755), 0);
+        write_file(path, "forward.cu", small_template);
+    }
     snprintf(path, sizeof path, "%s/common", templates);
     ck_assert_int_eq(symlink(FACC_SOURCE_DIR "/templates/common", path), 0);
     unsetenv("FACC_CACHE");
@@ -152,6 +154,7 @@ static inline facc_status get(facc_kernel **k, facc_ctx *ctx, facc_program *p,
     v.dtype = FACC_BF16;
     v.head_dim = 64;
     v.arch = arch;
+    v.family = FACC_FAMILY_SM80;
     return facc_kernel_get(k, ctx, p, &v, err);
 }
 

@@ -21,7 +21,7 @@ struct recorded {
     unsigned grid, block, shared; /* of the last launch */
     cu_stream stream;
     unsigned char args[4096];
-    int arch_major, arch_minor;
+    int arch_major, arch_minor, multiprocessors;
     cu_result launch_result;
 };
 static struct recorded rec;
@@ -37,7 +37,9 @@ static inline cu_result f_name(cu_result r, const char **s)
 static inline cu_result f_attribute(int *v, int which, cu_device device)
 {
     (void)device;
-    *v = which == CU_DEV_CC_MAJOR ? rec.arch_major : rec.arch_minor;
+    *v = which == CU_DEV_MULTIPROCESSORS ? rec.multiprocessors
+         : which == CU_DEV_CC_MAJOR      ? rec.arch_major
+                                         : rec.arch_minor;
     return 0;
 }
 static inline cu_result f_retain(cu_context *c, cu_device device)
@@ -176,6 +178,7 @@ static inline void fake_driver(facc_ctx *ctx)
     ck_assert_ptr_nonnull(drv);
     memset(&rec, 0, sizeof rec);
     rec.arch_major = 9;
+    rec.multiprocessors = 20;
     pthread_mutex_init(&drv->lock, NULL);
     drv->n_devices = 2;
     drv->GetErrorName = drv->GetErrorString = f_name;
@@ -212,23 +215,24 @@ struct made_kernel {
 static inline void make_kernel(struct made_kernel *m)
 {
     struct diag d;
-    struct plan plan;
+    struct plans plans;
     diag_init(&d);
     open_call(&m->call);
     fake_driver(m->call.ctx);
     ck_assert_msg(kernel_configure(m->call.ctx, m->call.program,
-                                   &m->call.variant, &plan, &d),
+                                   &m->call.variant, &plans, &d),
                   "%s", d.message);
     m->module = calloc(1, sizeof *m->module);
     m->kernel = calloc(1, sizeof *m->kernel);
     ck_assert(m->module && m->kernel);
     pthread_mutex_init(&m->module->lock, NULL);
-    m->module->entries =
-        schedule_entries(&m->kernel->facts, &m->kernel->config);
+    m->module->entries = schedule_entries(&m->kernel->plans.plan[0].facts,
+                                          &m->kernel->plans.plan[0].config);
     m->kernel->ctx = m->call.ctx;
-    m->kernel->module = m->module;
-    m->kernel->config = plan.config;
-    m->kernel->arch = plan.arch;
+    m->kernel->module[0] = m->module;
+    m->kernel->plans.n = 1;
+    m->kernel->plans.plan[0].config = plans.plan[0].config;
+    m->kernel->plans.plan[0].arch = plans.plan[0].arch;
     m->kernel->args_size = 1408; /* 1152 + 144 + 16, rounded up to 128 */
     ck_assert(
         signature_copy(&m->kernel->signature, &m->call.program->signature));

@@ -524,7 +524,7 @@ START_TEST(entries_are_there)
         v.block_mask = i;
         ck_assert_msg(facc_kernel_get(&k, ctx, p, &v, &err) == FACC_OK,
                       "%s\n%s", err.message, err.log);
-        const struct module *m = k->module;
+        const struct module *m = k->module[0];
         ck_assert((m->entries >> ENTRY_SUMMARIZE & 1) == 1);
         ck_assert((m->entries >> ENTRY_CLASSES & 1) == (unsigned)i);
         for (int e = 0; e < N_ENTRIES; e++) {

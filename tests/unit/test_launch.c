@@ -31,7 +31,7 @@ START_TEST(argument_bytes)
     ck_assert_int_eq(rec.launches, 1); /* no schedule: one kernel */
     ck_assert_int_eq(rec.seen[0].entry, ENTRY_FORWARD);
     ck_assert_ptr_eq(rec.stream, stream);
-    const struct unit_config *c = &m.kernel->config;
+    const struct unit_config *c = &m.kernel->plans.plan[0].config;
     unsigned tiles = (unsigned)((SQ + c->tile_m - 1) / c->tile_m);
     ck_assert_uint_eq(rec.grid, tiles * B * H);
     ck_assert_uint_eq(rec.block, 32u * (unsigned)c->warps);
@@ -171,8 +171,10 @@ START_TEST(load_refuses)
     rec.arch_major = 9;
     static const enum entry always[] = {ENTRY_SCHEDULE, ENTRY_ORDER,
                                         ENTRY_FORWARD};
-    m.kernel->config.packed = m.kernel->facts.scheduled = true;
-    m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
+    m.kernel->plans.plan[0].config.packed =
+        m.kernel->plans.plan[0].facts.scheduled = true;
+    m.module->entries = schedule_entries(&m.kernel->plans.plan[0].facts,
+                                         &m.kernel->plans.plan[0].config);
     for (int i = 0; i < 3; i++) { /* in no case half loaded */
         rec.missing = entry_name(always[i]);
         ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
@@ -198,13 +200,13 @@ START_TEST(arch_of_the_device)
     c.variant.arch = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct diag d;
-        struct plan plan;
+        struct plans plans;
         diag_init(&d);
         rec.arch_major = cases[i][0];
         rec.arch_minor = cases[i][1];
-        bool ok = kernel_configure(c.ctx, c.program, &c.variant, &plan, &d);
+        bool ok = kernel_configure(c.ctx, c.program, &c.variant, &plans, &d);
         ck_assert_int_eq(ok, cases[i][2] != 0);
-        ck_assert_int_eq(ok ? plan.arch : 0, cases[i][2]);
+        ck_assert_int_eq(ok ? plans.plan[0].arch : 0, cases[i][2]);
         ck_assert_int_eq(d.status, ok ? 0 : FACC_ERR_UNSUPPORTED);
     }
     c.variant.device = 5;
@@ -273,7 +275,7 @@ START_TEST(bounds_report)
     make_kernel(&m);
     ck_assert_int_eq(facc_kernel_bounds_report(m.kernel, 0, &err),
                      FACC_ERR_NOT_PREPARED);
-    m.kernel->config.check_bounds = true;
+    m.kernel->plans.plan[0].config.check_bounds = true;
     load(&m);
     load(&m);
     ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
@@ -398,8 +400,10 @@ START_TEST(launch_overhead)
     make_kernel(&m);
     load(&m);
     const double plain = time_of_launch(&m);
-    m.kernel->facts.scheduled = true; /* as if made so, and loaded anew */
-    m.module->entries = schedule_entries(&m.kernel->facts, &m.kernel->config);
+    m.kernel->plans.plan[0].facts.scheduled =
+        true; /* as if made so, and loaded anew */
+    m.module->entries = schedule_entries(&m.kernel->plans.plan[0].facts,
+                                         &m.kernel->plans.plan[0].config);
     memset((void *)m.module->function, 0, sizeof m.module->function);
     load(&m);
     m.call.args.workspace = (void *)(uintptr_t)(1 << 20);

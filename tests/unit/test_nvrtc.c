@@ -66,13 +66,16 @@ END_TEST
 START_TEST(options_of_targets)
 {
     struct nvrtc_options o;
-    nvrtc_options(&(struct nvrtc_target){120, false}, &o);
+    nvrtc_options(&(struct nvrtc_target){120, false, false}, &o);
     ck_assert_int_eq(o.n, 2);
     ck_assert_str_eq(o.text[0], "-arch=sm_120");
     ck_assert_str_eq(o.text[1], "--std=c++17");
-    nvrtc_options(&(struct nvrtc_target){80, true}, &o);
+    nvrtc_options(&(struct nvrtc_target){80, false, true}, &o);
     ck_assert_int_eq(o.n, 3);
     ck_assert_str_eq(o.text[2], "-lineinfo");
+    nvrtc_options(&(struct nvrtc_target){90, true, false}, &o);
+    ck_assert_int_eq(o.n, 2);
+    ck_assert_str_eq(o.text[0], "-arch=sm_90a");
 }
 END_TEST
 
@@ -185,8 +188,9 @@ START_TEST(cubin_for_every_arch)
         struct nvrtc_build b;
         struct diag d;
         diag_init(&d);
-        bool ok = nvrtc_compile(n, &u, &(struct nvrtc_target){archs[i], false},
-                                false, &b, &d);
+        bool ok =
+            nvrtc_compile(n, &u, &(struct nvrtc_target){archs[i], false, false},
+                          false, &b, &d);
         if (!ok && d.status == FACC_ERR_UNSUPPORTED) {
             printf("SKIPPED sm_%d: %s\n", archs[i], d.message);
             nvrtc_build_free(&b);
@@ -217,9 +221,9 @@ START_TEST(ptx_and_lineinfo)
     if (!n)
         return;
     diag_init(&d);
-    ck_assert_msg(
-        nvrtc_compile(n, &u, &(struct nvrtc_target){80, true}, true, &b, &d),
-        "%s", d.message);
+    ck_assert_msg(nvrtc_compile(n, &u, &(struct nvrtc_target){80, false, true},
+                                true, &b, &d),
+                  "%s", d.message);
     ck_assert_uint_eq(strlen(b.image), b.size);
     ck_assert_ptr_nonnull(strstr(b.image, ".entry facc_forward"));
     ck_assert_ptr_nonnull(strstr(b.image, ".loc"));
@@ -242,7 +246,7 @@ START_TEST(refused_unit)
     if (!n)
         return;
     diag_init(&d);
-    const struct nvrtc_target t = {80, false};
+    const struct nvrtc_target t = {80, false, false};
     ck_assert(!nvrtc_compile(n, &u, &t, false, &b, &d));
     ck_assert_int_eq(d.status, FACC_ERR_COMPILE);
     ck_assert_ptr_nonnull(strstr(d.message, "alibi.lua(12): error:"));
@@ -269,8 +273,8 @@ START_TEST(arch_too_new_for_nvrtc)
     if (!n)
         return;
     diag_init(&d);
-    ck_assert(!nvrtc_compile(n, &u, &(struct nvrtc_target){999, false}, false,
-                             &b, &d));
+    ck_assert(!nvrtc_compile(n, &u, &(struct nvrtc_target){999, false, false},
+                             false, &b, &d));
     ck_assert_int_eq(d.status, FACC_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(d.message, "sm_999"));
     ck_assert_ptr_nonnull(strstr(d.message, "install a newer NVRTC"));
@@ -301,9 +305,9 @@ START_TEST(from_a_folder)
     n = nvrtc_open(folder, &d);
     ck_assert_msg(n != NULL, "%s", d.message);
     ck_assert_int_ge(nvrtc_version(n), 12000);
-    ck_assert_msg(
-        nvrtc_compile(n, &u, &(struct nvrtc_target){80, false}, false, &b, &d),
-        "%s", d.message);
+    ck_assert_msg(nvrtc_compile(n, &u, &(struct nvrtc_target){80, false, false},
+                                false, &b, &d),
+                  "%s", d.message);
     nvrtc_build_free(&b);
     nvrtc_close(n);
 }

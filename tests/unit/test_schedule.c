@@ -24,9 +24,9 @@ static const struct schedule_facts scanned = {.tier = TIER_SCANNED,
 static void set_facts(struct made_kernel *m, struct schedule_facts f)
 {
     memset((void *)m->module->function, 0, sizeof m->module->function);
-    const struct unit_config *c = &m->kernel->config;
+    const struct unit_config *c = &m->kernel->plans.plan[0].config;
     f.scheduled = f.planned || c->packed || c->block_mask;
-    m->kernel->facts = f;
+    m->kernel->plans.plan[0].facts = f;
     m->module->entries = schedule_entries(&f, c);
     load(m);
 }
@@ -99,8 +99,8 @@ static void ck_parts(const struct made_kernel *m,
                      const struct facc_kernel_header *h)
 {
     const struct facc_schedule *s = &h->schedule;
-    const struct schedule_facts *f = &m->kernel->facts;
-    const struct unit_config *c = &m->kernel->config;
+    const struct schedule_facts *f = &m->kernel->plans.plan[0].facts;
+    const struct unit_config *c = &m->kernel->plans.plan[0].config;
     const size_t bits = c->warps == 8 ? 16 : 8;
     const int64_t rows = s->max_rows, heads = s->per_h ? h->H : 1;
     struct region list[16];
@@ -145,7 +145,7 @@ START_TEST(ranged_mask)
     set_facts(&m, document);
     give_workspace(&m);
     struct facc_kernel_header h = launched(&m);
-    const struct unit_config *c = &m.kernel->config;
+    const struct unit_config *c = &m.kernel->plans.plan[0].config;
     const int64_t tiles = up(SQ, c->tile_m), rows = B * tiles;
     const int64_t windows = up(SKV, 32 * c->tile_n);
     ck_assert_int_eq(rec.launches, 4);
@@ -175,7 +175,7 @@ START_TEST(scanned_mask)
 {
     struct made_kernel m;
     make_kernel(&m);
-    struct unit_config *c = &m.kernel->config;
+    struct unit_config *c = &m.kernel->plans.plan[0].config;
     c->warps = 8;
     c->tile_m = 64;
     c->tile_n = 16;
@@ -195,8 +195,8 @@ START_TEST(scanned_mask)
     ck_assert_int_eq(h.schedule.kv_ids[FACC_LEVEL_GRANULE], 0);
     ck_parts(&m, &h);
 
-    m.kernel->facts.q_bytes = 8; /* of a group's rows */
-    m.kernel->facts.kv_bytes = 0;
+    m.kernel->plans.plan[0].facts.q_bytes = 8; /* of a group's rows */
+    m.kernel->plans.plan[0].facts.kv_bytes = 0;
     give_workspace(&m);
     h = launched(&m);
     ck_seen(0, ENTRY_SUMMARIZE, up(tiles * H, 16)); /* 32 warps */
@@ -239,11 +239,11 @@ START_TEST(packed_sequences)
     set_facts(&m, (struct schedule_facts){.tier = TIER_ANALYTIC});
     ck_assert_uint_eq(size_of(&m), 0);
     pack_call(&m.call);
-    m.kernel->config.packed = true;
-    set_facts(&m, m.kernel->facts);
+    m.kernel->plans.plan[0].config.packed = true;
+    set_facts(&m, m.kernel->plans.plan[0].facts);
     give_workspace(&m);
     struct facc_kernel_header h = launched(&m);
-    const struct unit_config *c = &m.kernel->config;
+    const struct unit_config *c = &m.kernel->plans.plan[0].config;
     const int64_t rows = SQ / c->tile_m + N_SEQS;
     ck_assert_int_eq(rec.launches, 3);
     ck_seen(0, ENTRY_SCHEDULE, up(rows, 4));
@@ -281,11 +281,11 @@ START_TEST(block_mask)
     struct made_kernel m;
     make_kernel(&m);
     mask_call(&m.call, &lists);
-    m.kernel->config.block_mask = true;
+    m.kernel->plans.plan[0].config.block_mask = true;
     set_facts(&m, (struct schedule_facts){.tier = TIER_ANALYTIC});
     give_workspace(&m);
     struct facc_kernel_header h = launched(&m);
-    const int64_t tiles = up(SQ, m.kernel->config.tile_m);
+    const int64_t tiles = up(SQ, m.kernel->plans.plan[0].config.tile_m);
     ck_assert_int_eq(rec.launches, 5);
     ck_seen(0, ENTRY_CLASSES, H * lists.rows);
     ck_seen(1, ENTRY_SCAN, tiles * H * h.schedule.windows);
@@ -350,12 +350,12 @@ START_TEST(packed_is_checked)
     make_kernel(&m);
     load(&m);
     for (int i = 0; i < 2; i++) {
-        m.kernel->config.packed = true;
+        m.kernel->plans.plan[0].config.packed = true;
         ck_refused(&m, FACC_ERR_ARGUMENT, "is made for packed sequences");
         ck_assert_int_eq(
             facc_workspace_size(m.kernel, &m.call.args, &bytes, &align),
             FACC_ERR_ARGUMENT);
-        m.kernel->config.packed = false;
+        m.kernel->plans.plan[0].config.packed = false;
         set_facts(&m, document);
     }
     pack_call(&m.call);
@@ -364,7 +364,7 @@ START_TEST(packed_is_checked)
         facc_workspace_size(m.kernel, &m.call.args, &bytes, &align),
         FACC_ERR_ARGUMENT);
     ck_assert_uint_eq(bytes, 77);
-    m.kernel->config.packed = true;
+    m.kernel->plans.plan[0].config.packed = true;
     give_workspace(&m);
     (void)launched(&m);
     ck_assert_int_eq(rec.launches, 4);
@@ -459,7 +459,7 @@ START_TEST(too_large)
     set_lengths(&m, 1, 1, 1 << 20);
     m.call.args.k.shape[2] = m.call.args.v.shape[2] = 1 << 30;
     m.call.captured[1].shape[1] = 1 << 30;
-    m.kernel->config.tile_n = 16;
+    m.kernel->plans.plan[0].config.tile_n = 16;
     ck_refused(&m, FACC_ERR_UNSUPPORTED, says);
     drop_kernel(&m);
 }
@@ -471,9 +471,9 @@ START_TEST(largest_scan)
     const int64_t rows = 1 << 15, windows = 1 << 15;
     struct made_kernel m;
     make_kernel(&m);
-    m.kernel->config.warps = 8;
-    m.kernel->config.tile_m = 64;
-    m.kernel->config.tile_n = 16;
+    m.kernel->plans.plan[0].config.warps = 8;
+    m.kernel->plans.plan[0].config.tile_m = 64;
+    m.kernel->plans.plan[0].config.tile_n = 16;
     set_facts(&m, scanned);
     set_lengths(&m, 1, 2, rows / 2 * 64);
     m.call.args.o.stride[0] = m.call.args.o.stride[1] = 1;
@@ -504,7 +504,7 @@ START_TEST(too_many_lists)
     facc_block_mask lists;
     struct made_kernel m;
     make_kernel(&m);
-    m.kernel->config.block_mask = true;
+    m.kernel->plans.plan[0].config.block_mask = true;
     set_facts(&m, (struct schedule_facts){.tier = TIER_ANALYTIC});
     set_lengths(&m, 1 << 30, 1 << 30, 1);
     for (int k = 0; k < 4; k++)
@@ -531,9 +531,9 @@ END_TEST
 
 static void real_tiles(struct made_kernel *m, int tile_m, int tile_n, int warps)
 {
-    m->kernel->config.tile_m = tile_m;
-    m->kernel->config.tile_n = tile_n;
-    m->kernel->config.warps = warps;
+    m->kernel->plans.plan[0].config.tile_m = tile_m;
+    m->kernel->plans.plan[0].config.tile_n = tile_n;
+    m->kernel->plans.plan[0].config.warps = warps;
 }
 
 /* A million tokens with a document mask: 32 MB at most, and linear from
@@ -617,15 +617,15 @@ static struct schedule_facts facts_of(struct call *c, const char *mask)
     const facc_declaration all[] = {doc, far, any};
     facc_error err = FACC_ERROR_INIT;
     facc_program *p;
-    struct plan plan;
+    struct plans plans;
     struct diag d;
     diag_init(&d);
     ck_assert_msg(facc_program_load_expressions(&p, c->ctx, NULL, mask, all, 3,
                                                 &err) == FACC_OK,
                   "%s", err.message);
-    ck_assert(kernel_configure(c->ctx, p, &c->variant, &plan, &d));
+    ck_assert(kernel_configure(c->ctx, p, &c->variant, &plans, &d));
     facc_program_free(p);
-    return plan.facts;
+    return plans.plan[0].facts;
 }
 
 START_TEST(facts_of_programs)

@@ -14,7 +14,7 @@ from ._core import (Context, Declared, Kernel, Launch, Program, cpu_attention, d
                     default_context, param_type_of, version)
 from ._error import Error
 from ._sequences import BlockMask, lse_shape, need_layout, out_shape
-from ._tensor import cuda_index, dtype_name, empty_like
+from ._tensor import cuda_index, dtype_name, empty_like, is_aligned
 
 __version__ = version()
 __all__ = ["BlockMask", "Context", "Declared", "Error", "Kernel", "Launch", "Program", "attention", "default_context",
@@ -62,6 +62,8 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         more = {} if block_mask is None else {"block_mask": True}
         if packed:
             more["packed"] = True
+        if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(out)):
+            more["layout"] = "aligned"
         kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
                                 out_dtype=dtype if out is None else dtype_name(out, "out"),
                                 device=device, **more)

@@ -28,6 +28,8 @@ DTYPES = {
 }
 DTYPE_OF_NUMBER = {number: name for name, (number, _) in DTYPES.items()}
 DTYPE_OF_ARRAY = {array: name for name, (_, array) in DTYPES.items()}
+LAYOUTS = {"any": 0, "aligned": 1}
+FAMILIES = {None: 0, "sm80": 80, "sm90": 90}
 DUMPS = {"ir": 1, "variant": 2, "config": 3, "flat": 4, "ptx": 5}
 
 
@@ -69,7 +71,7 @@ class declared(c.Structure):
 class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
-                ("block_mask", i32), ("packed", i32), ("reserved0", i32)]
+                ("block_mask", i32), ("packed", i32), ("reserved0", i32), ("layout", i32), ("family", i32)]
 
 
 class scalar_value(c.Union):
@@ -97,7 +99,8 @@ class kernel_info(c.Structure):
                 ("arch", i32), ("tile_m", i32), ("tile_n", i32), ("warps", i32), ("stages", i32),
                 ("registers", i32), ("spill_bytes", i32), ("shared_bytes", i32),
                 ("cubin_bytes", i64), ("compile_seconds", c.c_double), ("source", c.c_char * 16),
-                ("compiler", c.c_char * 48), ("tier", c.c_char * 16), ("scheduled", i32), ("reserved0", i32)]
+                ("compiler", c.c_char * 48), ("tier", c.c_char * 16), ("scheduled", i32), ("reserved0", i32),
+                ("fallback", c.c_char * 16), ("launched", c.c_char * 16)]
 
 
 class verdict_counts(c.Structure):

@@ -251,20 +251,25 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False, block_mask=False, packed=False):
+             check_bounds=False, block_mask=False, packed=False, layout="any", family=None):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
                         head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
-                        block_mask=bool(block_mask), packed=bool(packed))
+                        block_mask=bool(block_mask), packed=bool(packed),
+                        layout=_choice(_abi.LAYOUTS, layout, "layout"),
+                        family=_choice(_abi.FAMILIES, family, "family"))
 
 
 class Kernel:
     """A compiled kernel: from memory, disk or NVRTC. Needs no GPU if arch is
     given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
     check_bounds, block_mask (True: launches bring one), packed (True: launches
-    bring cu_seqlens_q and cu_seqlens_kv; else they must not)."""
+    bring cu_seqlens_q and cu_seqlens_kv; else they must not), layout ("any", or
+    "aligned": launches have pointers and strides of 16 bytes' multiples, so that
+    no second code is needed for others), family (None: the best; "sm80" or
+    "sm90" alone)."""
 
     def __init__(self, program, **variant):
         self.program, context = program, program.context
@@ -280,6 +285,22 @@ class Kernel:
         i = _abi.kernel_info(struct_size=c.sizeof(_abi.kernel_info))
         check(_lib.facc_kernel_get_info(self.handle, c.byref(i)))
         return Info(**_as_dict(i))
+
+    @property
+    def family(self):
+        """The kernel family: "sm80" or "sm90"."""
+        return self.info.family
+
+    @property
+    def fallback(self):
+        """Family of the code for tensors that are not aligned, "" if there is
+        none."""
+        return self.info.fallback
+
+    @property
+    def launched(self):
+        """Family that the last launch took, "" before the first."""
+        return self.info.launched
 
     def load(self, device=0):
         """Makes it launchable on a device. Not inside a graph capture."""

@@ -83,6 +83,19 @@ def fill(view, x, what, writable=False):
     return name, device
 
 
+def is_aligned(x):
+    """Whether a CUDA tensor [B, H, S, D] or [T, H, D] is what facc.h calls
+    aligned: family sm90 takes it. Strides of torch have no sign."""
+    if x.data_ptr() % 16:
+        return False
+    shape, strides, width = x.shape, x.stride(), 16 // x.element_size()
+    for n, s in zip(shape[:-1], strides):
+        if s % width and n > 1:
+            return False
+    row = -2 if len(shape) == 4 else 0
+    return shape[row] <= 1 or strides[row] >= shape[-1]
+
+
 def empty_like(x, shape, dtype):
     """A new array of x's kind (and device): shape, facc dtype name."""
     torch = torch_of(x)

@@ -53,7 +53,7 @@ NOTHING(cuDeviceGetName)
 int cuDeviceGetAttribute(int *v, int which, int device)
 {
     (void)device;
-    *v = which == 75 ? 9 : 0; /* compute capability 9.0 */
+    *v = which == 75 ? 9 : which == 16 ? 132 : 0; /* sm_90, multiprocessors */
     return 0;
 }
 NOTHING(cuDeviceTotalMem_v2)
@@ -81,6 +81,7 @@ GIVES(cuLibraryGetKernel, void *, &fake_stream)
 GIVES(cuKernelGetFunction, void *, &fake_stream)
 GIVES(cuKernelGetAttribute, int, 0)
 NOTHING(cuKernelSetAttribute)
+NOTHING(cuTensorMapEncodeTiled)
 
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                    unsigned by, unsigned bz, unsigned shared, void *stream,

@@ -19,6 +19,9 @@ class Tensor:
     def data_ptr(self):
         return self.values.ctypes.data
 
+    def element_size(self):
+        return self.values.itemsize
+
     def stride(self):
         return tuple(s // self.values.itemsize for s in self.values.strides)
 

@@ -1,0 +1,115 @@
+/* In: the tensors of a call. Out: whether TMA takes them, and the descriptors
+ * that a kernel of family sm90 loads its tiles by. A descriptor has four
+ * dimensions, the head dim's columns, rows, heads, batch; a box is a panel of
+ * 64 columns by the rows of a tile, swizzled as wgmma reads it. Columns behind
+ * the head dim, and rows behind the tensor, are read as 0. */
+#include "runtime/tensor_map.h"
+
+enum { ALIGN = 16, PANEL = 64, Q_ROWS = 64, RANK = 4 };
+static const int64_t max_stride = INT64_C(1) << 40; /* bytes, below */
+
+struct check {
+    const char *stage;
+    struct diag *d;
+};
+
+static bool refuse(const struct check *c, const char *name, const char *what,
+                   int dim, int64_t value)
+{
+    return diag_set(c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
+                    "%s: %s %d is %lld elements: family sm90 takes strides "
+                    "that are multiples of 16 bytes, rows that do not overlap "
+                    "and none that are negative; make the tensor contiguous, "
+                    "or get the kernel with variant.layout FACC_LAYOUT_ANY "
+                    "(and FACC_FAMILY_AUTO), which has code for others, too",
+                    name, what, dim, (long long)value);
+}
+
+static bool address_fits(const struct check *c, const char *name,
+                         const facc_tensor *t)
+{
+    if ((uintptr_t)t->data % ALIGN == 0)
+        return true;
+    return diag_set(c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
+                    "%s: data (%p) is not aligned to 16 bytes, which family "
+                    "sm90 needs; move the tensor, or get the kernel with "
+                    "variant.layout FACC_LAYOUT_ANY (and FACC_FAMILY_AUTO), "
+                    "which has code for others, too",
+                    name, t->data);
+}
+
+static bool has_elements(const facc_tensor *t)
+{
+    for (int i = 0; i < RANK; i++)
+        if (t->shape[i] == 0)
+            return false;
+    return true;
+}
+
+/* Strides of b, h and rows. `mapped`: by TMA, which knows no sign; a tensor
+ * that is broadcast over b or h is one of extent 1 there. */
+static bool fits(const struct check *c, const char *name, const facc_tensor *t,
+                 bool mapped)
+{
+    const int64_t size = (int64_t)facc_dtype_size(t->dtype);
+    if (!has_elements(t))
+        return true; /* nothing is read or written */
+    if (!address_fits(c, name, t))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        const int64_t bytes = t->stride[i] * size;
+        const int64_t least = i == 2 ? t->shape[3] * size : 0;
+        if (t->shape[i] == 1)
+            continue;
+        if (bytes % ALIGN != 0 ||
+            (mapped && (bytes < least || bytes >= max_stride)))
+            return refuse(c, name, "stride", i, t->stride[i]);
+    }
+    return true;
+}
+
+bool tensor_map_possible(const facc_args *a, const char *stage, struct diag *d)
+{
+    const struct check c = {stage, d};
+    return fits(&c, "q", &a->q, true) && fits(&c, "k", &a->k, true) &&
+           fits(&c, "v", &a->v, true) && fits(&c, "o", &a->o, false);
+}
+
+/* Without elements there is nothing to load: then any map that is valid, and
+ * one is needed, as kernels prefetch it. */
+static bool encode(const struct driver *drv, const facc_tensor *t, void *spare,
+                   int rows, unsigned char *map, const char *stage,
+                   struct diag *d)
+{
+    const bool any = !has_elements(t);
+    const uint64_t size = facc_dtype_size(t->dtype);
+    uint64_t extent[RANK] = {(uint64_t)t->shape[3], 1, 1, 1};
+    uint64_t stride[RANK - 1];
+    const uint32_t box[RANK] = {PANEL, (uint32_t)rows, 1, 1};
+    const uint32_t step[RANK] = {1, 1, 1, 1};
+    for (int k = 0; k < RANK - 1; k++) { /* of rows, heads, batch */
+        const int i = 2 - k;
+        const bool one = any || t->shape[i] == 1 || t->stride[i] == 0;
+        extent[k + 1] = one ? 1 : (uint64_t)t->shape[i];
+        stride[k] =
+            size * (one ? (uint64_t)t->shape[3] : (uint64_t)t->stride[i]);
+    }
+    return driver_ok(
+        drv,
+        drv->TensorMapEncodeTiled(
+            map, t->dtype == FACC_F16 ? CU_MAP_FLOAT16 : CU_MAP_BFLOAT16, RANK,
+            any ? spare : t->data, extent, stride, box, step, 0,
+            CU_MAP_SWIZZLE_128B, CU_MAP_L2_256B, 0),
+        stage, "cuTensorMapEncodeTiled", d);
+}
+
+bool tensor_map_encode(const struct driver *drv, const struct unit_config *c,
+                       const facc_args *a, unsigned char (*map)[128],
+                       const char *stage, struct diag *d)
+{
+    /* Rows of O, or a schedule's: one of them is there, and aligned. */
+    void *spare = has_elements(&a->o) ? a->o.data : a->workspace;
+    return encode(drv, &a->q, spare, Q_ROWS, map[0], stage, d) &&
+           encode(drv, &a->k, spare, c->tile_n, map[1], stage, d) &&
+           encode(drv, &a->v, spare, c->tile_n, map[2], stage, d);
+}
