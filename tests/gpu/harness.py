@@ -39,9 +39,10 @@ def test(group):
     return add
 
 
-def expect(condition, text):
+def expect(condition, text, *more):
+    """more: what to add, functions called only in failure."""
     if not condition:
-        raise Failure(text)
+        raise Failure(text + "".join(f() for f in more))
 
 
 # ---- inputs -----------------------------------------------------------------
@@ -126,14 +127,14 @@ def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None):
     return torch.where(total > 0, 1 / total, 0.0)[..., None] * o, lse
 
 
-def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None):
+def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtype=None):
     """The same precision as FA2's, without its tiling."""
     dtype = q.dtype
     s = modified_scores(torch.nan_to_num(q), torch.nan_to_num(k), mod, scale, used_q, used_kv,
                         torch.float32)
     p, total, _ = softmax_parts(s)
     o = p.to(dtype).float() @ value_heads(v, q.shape[1], torch.float32)
-    return (torch.where(total > 0, 1 / total, 0.0)[..., None] * o).to(dtype)
+    return (torch.where(total > 0, 1 / total, 0.0)[..., None] * o).to(out_dtype or dtype)
 
 
 def fa2(q, k, v, causal, scale=None):
@@ -151,6 +152,33 @@ def output_error(o, ref):
     return (float(d.square().mean().sqrt()), float(d.abs().max())) if d.numel() else (0.0, 0.0)
 
 
+def ranges(flags):
+    """The true ones of a list as text: "0-15 64-79"."""
+    out, first = [], None
+    for n, flag in enumerate([*flags, False]):
+        if flag and first is None:
+            first = n
+        elif not flag and first is not None:
+            out.append(str(first) if n == first + 1 else f"{first}-{n - 1}")
+            first = None
+    return " ".join(out[:6]) + (f" and {len(out) - 6} more" if len(out) > 6 else "")
+
+
+def where_wrong(x, ref, limit):
+    """Which b, h, rows and columns of x [B, H, S] or [B, H, S, D] are NaN or
+    further than `limit` from ref: a hint at the tile that went wrong."""
+    x, ref = x.double(), ref.double()
+    bad = torch.isnan(x) | ((x - ref).abs() > limit)
+    bad &= ~(x == ref)  # infinities
+    if not bool(bad.any()):
+        return ""
+    first = tuple(int(n) for n in bad.nonzero()[0])
+    sides = [ranges(bad.movedim(n, 0).flatten(1).any(1).tolist()) for n in range(bad.ndim)]
+    names = ("b", "h", "rows", "columns")
+    return (f"\n    {int(bad.sum())} of {bad.numel()} wrong: " + ", ".join(f"{n} {t}" for n, t in zip(names, sides)) +
+            f"; first at {first}: {float(x[first]):.6g}, should be {float(ref[first]):.6g}")
+
+
 class Worst:
     """The largest ratios and errors seen, for the summary."""
     rms = peak = lse = lse_fast = 0.0
@@ -162,24 +190,27 @@ def compare(o, lse, ref, peer, lse_tolerance=LSE_TOLERANCE, factor=1.2):
     error of `peer`. A peak may also reach one unit in the last place of the
     largest output: on small tensors the peer's own peak is a matter of luck."""
     ref_o, ref_lse = ref
-    expect(not torch.isnan(o).any(), "NaN in the output (or not written)")
-    expect(not torch.isnan(lse).any(), "NaN in the LSE (or not written)")
+    expect(not torch.isnan(o).any(), "NaN in the output (or not written)", lambda: where_wrong(o, ref_o, math.inf))
+    expect(not torch.isnan(lse).any(), "NaN in the LSE (or not written)", lambda: where_wrong(lse, ref_lse, math.inf))
     empty = ref_lse == -math.inf
-    expect(torch.equal(lse == -math.inf, empty), "LSE is -inf on other rows than the oracle's")
+    expect(torch.equal(lse == -math.inf, empty), "LSE is -inf on other rows than the oracle's",
+           lambda: where_wrong(lse, ref_lse, 1e38))
     expect(bool((o[empty] == 0).all()), "output of a fully masked row is not 0")
     d = (lse.double() - ref_lse)[~empty].abs() / ref_lse[~empty].abs().clamp(min=1)
     lse_error = float(d.max()) if d.numel() else 0.0
-    expect(lse_error <= lse_tolerance, f"LSE error {lse_error:.2e} over {lse_tolerance:.0e}")
+    expect(lse_error <= lse_tolerance, f"LSE error {lse_error:.2e} over {lse_tolerance:.0e}", lambda: where_wrong(
+        lse, ref_lse, lse_tolerance * ref_lse.abs().clamp(min=1)))
     if ref_o.numel() == 0:
         return
     rms, peak = output_error(o, ref_o)
     peer_rms, peer_peak = output_error(peer, ref_o)
     ulp = float(torch.finfo(o.dtype).eps) * float(ref_o.abs().max())
     floor = 0.02 * ulp  # where the peer is exact by luck (one key, say)
+    limit = max(factor * peer_peak, ulp)
     expect(rms <= factor * peer_rms + floor,
-           f"output error (rms) {rms:.3e}, the peer's {peer_rms:.3e}")
-    expect(peak <= max(factor * peer_peak, ulp),
-           f"output error (max) {peak:.3e}, the peer's {peer_peak:.3e}, ulp {ulp:.3e}")
+           f"output error (rms) {rms:.3e}, the peer's {peer_rms:.3e}", lambda: where_wrong(o, ref_o, limit))
+    expect(peak <= limit, f"output error (max) {peak:.3e}, the peer's {peer_peak:.3e}, ulp {ulp:.3e}",
+           lambda: where_wrong(o, ref_o, limit))
     Worst.cases += 1
     if o.numel() > 4096 and peer_rms > floor:
         Worst.rms = max(Worst.rms, rms / peer_rms)
@@ -190,12 +221,18 @@ def compare(o, lse, ref, peer, lse_tolerance=LSE_TOLERANCE, factor=1.2):
         Worst.lse = max(Worst.lse, lse_error)
 
 
-def run_into(program, q, k, v, o, lse, **call):
+VARIANT = {}     # of every kernel of prepared(), what the call itself does not say
+LAUNCHED = set()  # families that run_into has launched
+
+
+def run_into(program, q, k, v, o, lse, variant=None, **call):
     if DEVICE == "cpu":
         facc.cpu_attention(program, q, k, v, o, lse, **call)
         return
-    prepared(program, q, k, v, o, lse, **call)()
+    launch = prepared(program, q, k, v, o, lse, variant, **call)
+    launch()
     torch.cuda.synchronize()
+    LAUNCHED.add(launch.kernel.info.launched)
 
 
 def call_variant(call):
@@ -204,11 +241,12 @@ def call_variant(call):
             if call.get(argument) is not None}
 
 
-def prepared(program, q, k, v, o=None, lse=None, **call):
-    """A facc.Launch for these tensors."""
+def prepared(program, q, k, v, o=None, lse=None, variant=None, **call):
+    """A facc.Launch for these tensors. variant: more of Program.kernel."""
     name = str(q.dtype).rpartition(".")[2]
     kernel = program.kernel(dtype={"bfloat16": "bf16", "float16": "f16"}[name], device=0,
-                            head_dim=q.shape[3], head_dim_v=v.shape[3], **call_variant(call))
+                            head_dim=q.shape[3], head_dim_v=v.shape[3],
+                            **{**VARIANT, **call_variant(call), **(variant or {})})
     return kernel.prepare(q, k, v, o, lse, **call)
 
 
@@ -220,7 +258,8 @@ def same_bits(a, b):
 
 def run_poisoned(program, q, k, v, **call):
     """facc on q, k, v into guarded, NaN-filled output and LSE."""
-    o, o_buffer, o_span = guarded((*q.shape[:3], v.shape[3]), q.dtype)
+    f32 = (call.get("variant") or {}).get("out_dtype") == "f32"
+    o, o_buffer, o_span = guarded((*q.shape[:3], v.shape[3]), torch.float32 if f32 else q.dtype)
     lse, l_buffer, l_span = guarded(q.shape[:3], torch.float32)
     run_into(program, q, k, v, o, lse, **call)
     expect(guards_intact(o_buffer, o_span), "written outside the output")
@@ -235,8 +274,8 @@ def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERA
                           seqused_q=used_q, seqused_kv=used_kv, **more)
     ref = reference(q, k, v, mod, scale, used_q, used_kv)
     usable = (DEVICE == "cuda" and causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
-              and used_q is None and used_kv is None)
-    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv)
+              and used_q is None and used_kv is None and o.dtype == q.dtype)
+    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv, o.dtype)
     compare(o, lse, ref, peer, lse_tolerance, factor)
     return o, lse
 
