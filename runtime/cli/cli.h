@@ -83,6 +83,8 @@ struct options {
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
     bool packed, block_mask; /* compile, emit, explain: of the variants */
+    int32_t layout;          /* the same: FACC_LAYOUT_… */
+    int32_t family;          /* FACC_FAMILY_… */
     const char *positional[256];
     int n_positional;
 };
@@ -98,7 +100,7 @@ int options_parse(const struct command *c, int argc, char **argv,
 #define JOB_OPTIONS                                                            \
     "q", "k", "v", "random", "seed", "score", "mask", "tensor", "param",       \
         "scale", "dtype", "device", "threads", "json", "cu-seqlens-q",         \
-        "cu-seqlens-kv", "seqused-q", "seqused-kv"
+        "cu-seqlens-kv", "seqused-q", "seqused-kv", "family"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */

@@ -119,11 +119,14 @@ static double lse_limit(const struct options *o)
     return o->lse_limit > 0 ? o->lse_limit : 1e-5;
 }
 
+/* family: of the kernel, "" on the CPU. */
 static int report(const struct options *o, const struct job *job,
-                  const struct errors *e, bool passed, double limit)
+                  const struct errors *e, bool passed, double limit,
+                  const char *family)
 {
     if (!o->json) {
-        printf("device        %s\n", job->device_name);
+        printf("device        %s%s%s\n", job->device_name,
+               family[0] ? ", kernel family " : "", family);
         printf("error of O    %.3g (limit %.3g); worst element %.3g at "
                "[%lld, %lld, %lld, %lld]\n",
                e->o_relative, limit, e->o_worst, (long long)e->worst_at[0],
@@ -145,6 +148,8 @@ static int report(const struct options *o, const struct job *job,
     cJSON_AddNumberToObject(j, "lse_limit", lse_limit(o));
     cJSON_AddNumberToObject(j, "not_finite", (double)e->bad);
     cJSON_AddBoolToObject(j, "passed", passed);
+    if (family[0])
+        cJSON_AddStringToObject(j, "family", family);
     return cli_print_json(j);
 }
 
@@ -175,7 +180,7 @@ static int run(int argc, char **argv)
         compare_lse(&got.lse, &job.args.lse, &e);
         bool passed =
             e.o_relative <= limit && e.lse_worst <= lse_limit(&o) && !e.bad;
-        rc = report(&o, &job, &e, passed, limit);
+        rc = report(&o, &job, &e, passed, limit, info.launched);
         if (!rc && !passed)
             rc = EXIT_FAILED;
     }

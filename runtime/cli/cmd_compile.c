@@ -22,14 +22,19 @@ static const char help[] =
     "                     than those for padded ones\n"
     "  --block-mask       kernels for block lists given with each call\n"
     "  --check-bounds     checked debug builds\n"
+    "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
+    "                     tensors that are not aligned to 16 bytes (default)\n"
+    "  --layout aligned   the former alone\n"
+    "  --family sm80      or sm90: that family's code alone\n"
     "  --jobs N           at once; default 2\n"
     "\n"
     "example: facc compile examples/*.lua --dtype bf16 \\\n"
     "                      --head-dim 64,128 --arch 90\n";
 
 static const char *const allowed[] = {
-    "score", "mask", "tensor",       "param",  "dtype",      "head-dim", "arch",
-    "jobs",  "json", "check-bounds", "packed", "block-mask", NULL};
+    "score",    "mask",       "tensor", "param",  "dtype",
+    "head-dim", "arch",       "jobs",   "json",   "check-bounds",
+    "packed",   "block-mask", "layout", "family", NULL};
 
 struct task {
     const char *file; /* NULL: expressions */
@@ -58,8 +63,10 @@ static void announce(const struct grid *g, const struct task *t)
     if (t->status)
         printf("FAILED: %s\n", t->err.message);
     else
-        printf("%s  %.2f s  %d registers  %d spill bytes\n", t->info.source,
-               t->seconds, t->info.registers, t->info.spill_bytes);
+        printf("%s%s%s  %s  %.2f s  %d registers  %d spill bytes\n",
+               t->info.family, t->info.fallback[0] ? " and " : "",
+               t->info.fallback, t->info.source, t->seconds, t->info.registers,
+               t->info.spill_bytes);
     fflush(stdout);
 }
 
@@ -116,6 +123,8 @@ static int print_json(const struct grid *g)
         cJSON_AddNumberToObject(j, "head_dim", t->variant.head_dim);
         cJSON_AddNumberToObject(j, "head_dim_v", t->variant.head_dim_v);
         cJSON_AddNumberToObject(j, "arch", t->variant.arch);
+        cJSON_AddStringToObject(j, "family", t->info.family);
+        cJSON_AddStringToObject(j, "fallback", t->info.fallback);
         cJSON_AddBoolToObject(j, "packed", t->variant.packed);
         cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
         cJSON_AddStringToObject(j, "status", facc_status_name(t->status));

@@ -17,13 +17,14 @@ static const char help[] =
     "\n"
     "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --check-bounds\n"
-    "  --packed   --block-mask   as in facc compile\n"
+    "  --packed   --block-mask   --family sm80   as in facc compile\n"
     "\n"
     "example: facc emit --score 'score + 0.1 * (kv - q)' --what variant\n";
 
 static const char *const allowed[] = {
-    "what", "score",    "mask",         "tensor", "param",      "dtype",
-    "arch", "head-dim", "check-bounds", "packed", "block-mask", NULL};
+    "what",       "score",  "mask",     "tensor",       "param",
+    "dtype",      "arch",   "head-dim", "check-bounds", "packed",
+    "block-mask", "family", NULL};
 
 static bool parse_what(const char *text, facc_dump *out)
 {

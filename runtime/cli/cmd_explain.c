@@ -15,13 +15,14 @@ static const char help[] =
     "\n"
     "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --json\n"
-    "  --packed   --block-mask   as in facc compile\n"
+    "  --packed   --block-mask   --layout aligned   --family sm80   as in\n"
+    "  facc compile\n"
     "\n"
     "example: facc explain examples/alibi.lua --head-dim 64\n";
 
-static const char *const allowed[] = {"score",  "mask",       "tensor", "param",
-                                      "dtype",  "head-dim",   "arch",   "json",
-                                      "packed", "block-mask", NULL};
+static const char *const allowed[] = {
+    "score", "mask",   "tensor",     "param",  "dtype",  "head-dim", "arch",
+    "json",  "packed", "block-mask", "layout", "family", NULL};
 
 static int run(int argc, char **argv)
 {

@@ -30,6 +30,7 @@ static const char help[] =
     "                         default: the files' type, bf16 on the GPU\n"
     "                         where that is f32\n"
     "  --device cpu|gpu|gpu:N\n"
+    "  --family sm80|sm90     GPU: another kernel family than the best\n"
     "  -o, --out O.npy        output, f16 for f16 inputs, else f32\n"
     "  --lse LSE.npy          log-sum-exp per row, f32\n"
     "  --check-bounds         checked debug build: report a read outside a\n"
@@ -95,6 +96,7 @@ static int print_json(const struct job *job, double ms,
         cJSON *k = cJSON_AddObjectToObject(j, "kernel");
         cJSON_AddStringToObject(k, "key", info->key);
         cJSON_AddStringToObject(k, "family", info->family);
+        cJSON_AddStringToObject(k, "launched", info->launched);
         cJSON_AddStringToObject(k, "source", info->source);
         cJSON_AddNumberToObject(k, "registers", info->registers);
         cJSON_AddNumberToObject(k, "spill_bytes", info->spill_bytes);

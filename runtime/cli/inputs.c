@@ -512,6 +512,8 @@ int job_prepare(const struct command *c, const struct options *o,
     job->variant.device = job->device < 0 ? 0 : job->device;
     job->variant.check_bounds = o->check_bounds;
     job->variant.packed = job->args.cu_seqlens_q != NULL;
+    job->variant.layout = FACC_LAYOUT_ALIGNED; /* all memory is our own */
+    job->variant.family = o->family;
     return EXIT_OK;
 }
 

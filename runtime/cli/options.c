@@ -45,7 +45,9 @@ enum option_id {
     OPT_SKV,
     OPT_BATCH,
     OPT_HEAD,
-    OPT_TILE
+    OPT_TILE,
+    OPT_LAYOUT,
+    OPT_FAMILY
 };
 
 static const struct option all_options[] = {
@@ -85,6 +87,8 @@ static const struct option all_options[] = {
     {"batch", required_argument, NULL, OPT_BATCH},
     {"head", required_argument, NULL, OPT_HEAD},
     {"tile", required_argument, NULL, OPT_TILE},
+    {"layout", required_argument, NULL, OPT_LAYOUT},
+    {"family", required_argument, NULL, OPT_FAMILY},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -266,6 +270,30 @@ static bool set_dtype(const struct command *c, const char *text,
     return true;
 }
 
+static bool set_layout(const struct command *c, const char *text,
+                       struct options *o)
+{
+    const bool aligned = !strcmp(text, "aligned");
+    if (!aligned && strcmp(text, "any") != 0) {
+        cli_usage(c, "--layout is any or aligned, got '%s'", text);
+        return false;
+    }
+    o->layout = aligned ? FACC_LAYOUT_ALIGNED : FACC_LAYOUT_ANY;
+    return true;
+}
+
+static bool set_family(const struct command *c, const char *text,
+                       struct options *o)
+{
+    const bool sm90 = !strcmp(text, "sm90");
+    if (!sm90 && strcmp(text, "sm80") != 0) {
+        cli_usage(c, "--family is sm80 or sm90, got '%s'", text);
+        return false;
+    }
+    o->family = sm90 ? FACC_FAMILY_SM90 : FACC_FAMILY_SM80;
+    return true;
+}
+
 static bool set_seed(const struct command *c, const char *text,
                      struct options *o)
 {
@@ -357,6 +385,10 @@ static bool set_option(const struct command *c, int id, char *text,
         return parse_size(c, "head", text, &o->head);
     case OPT_TILE:
         return parse_tile(c, text, o);
+    case OPT_LAYOUT:
+        return set_layout(c, text, o);
+    case OPT_FAMILY:
+        return set_family(c, text, o);
     default:
         return parse_positive(c, "rounds", text, &o->rounds);
     }

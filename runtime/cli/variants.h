@@ -11,7 +11,8 @@ struct variant_lists {
 };
 
 /* --dtype, --head-dim and --arch with their defaults (bf16, 128, 90).
- * --check-bounds, --packed and --block-mask hold for all variants. */
+ * --check-bounds, --packed, --block-mask, --layout and --family hold for all
+ * variants. */
 int variants_parse(const struct command *c, const struct options *o,
                    struct variant_lists *l);
 facc_variant variants_make(const struct options *o,

@@ -154,6 +154,17 @@ want 0 'for packed sequences' "$facc" explain alibi.lua --packed
 want 0 'block lists given' "$facc" explain alibi.lua --block-mask
 want 2 'no option' "$facc" run --packed
 want 0 'slopes' "$facc" explain alibi.lua
+want 0 'family sm90, bf16' "$facc" explain alibi.lua
+want 0 'family sm80 for tensors that are not aligned' "$facc" explain alibi.lua
+want 0 '"fallback":[[:space:]]*""' "$facc" explain alibi.lua --layout aligned --json
+want 0 'family sm80, bf16' "$facc" explain alibi.lua --family sm80
+want 0 'family sm80, bf16' "$facc" explain alibi.lua --arch 89
+want 0 'kWarps = 12,' "$facc" emit alibi.lua --what config
+want 0 'kWarps = 8,' "$facc" emit alibi.lua --what config --arch 89
+want 1 'family sm90 needs sm_90, this is for sm_80' "$facc" explain alibi.lua --arch 80 --family sm90
+want 1 'family sm90 has no checked debug build' "$facc" emit alibi.lua --what config --check-bounds --family sm90
+want 2 '--layout is any or aligned' "$facc" explain alibi.lua --layout straight
+want 2 '--family is sm80 or sm90' "$facc" explain alibi.lua --family sm100
 want 0 'tier +analytic' "$facc" explain alibi.lua
 want 0 'tier +ranged: .*ids.* line 7' "$facc" explain "$root/examples/document.lua"
 want 0 '"tier":[[:space:]]*"ranged"' "$facc" explain "$root/examples/document.lua" --json
@@ -235,7 +246,7 @@ P
 want 1 'no/such/dir.png: No such file' "$facc" mask --mask 'q >= kv' -o no/such/dir.png
 want 1 'No space' "$facc" mask --mask 'q >= kv' -o /dev/full
 want 1 'has no picture' "$facc" mask --sq 0 -o x.png
-want 0 'tiles +256x48: 0 x 0' "$facc" mask --sq 0
+want 0 'tiles +128x128: 0 x 0' "$facc" mask --sq 0
 want 1 'too many: give a larger --tile' "$facc" mask --mask 'q >= kv' --sq 1073741824
 want 1 '\-\-batch 2: there are 2' "$facc" mask "$root/examples/document.lua" --tensor ids=ids.npy --batch 2
 want 1 '\-\-head 4: there are 4' "$facc" mask alibi.lua --tensor slopes=slopes.npy --param window=9 --head 4
@@ -377,14 +388,18 @@ if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
     want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 'disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 'disk' env FACC_NVRTC=/nonexistent FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
-    want 0 '1 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 '2 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
     want 0 '"packed":[[:space:]]*true' env FACC_CACHE_DIR="$work/packed" "$facc" compile --mask 'q > kv' --head-dim 64 --packed --json
     want 1 'sm_90 packed block-mask expr' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/packed" "$facc" compile --mask 'q > kv' --head-dim 64 --packed --block-mask
     want 0 'packed' env FACC_CACHE_DIR="$work/packed" "$facc" cache ls
     find "$work/cache" -name kernel.cubin -exec sh -c 'printf x >>"$1"' _ {} \;
-    want 1 '1 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 1 '2 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
     want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
-    want 0 '1 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 '2 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 'sm_90  sm90 and sm80  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 0 'sm_90  sm90  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64 --layout aligned
+    want 0 'sm_90  sm80  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64 --family sm80
+    want 0 '"fallback":[[:space:]]*"sm80"' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64 --json
     want 0 'nvrtc' env -u HOME -u XDG_CACHE_HOME -u FACC_CACHE_DIR "$facc" compile --mask 'q > kv' --head-dim 64
 else
     echo "NVRTC was not found: compile and cache cases skipped"
