@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 static const double log2e = 1.4426950408889634;
 
@@ -64,6 +65,24 @@ static const char *float_step(struct emitter *e, int64_t k)
     if (k == 1)
         return "(float)c";
     return writer_format(e, "(float)(%s)", form_step(e, k));
+}
+
+/* r = by * form (by IR_NONE: 1), as slope() prints it: Base holds the value at
+ * its first column. */
+static bool as_slope(const struct emitter *e, enum place p, ir_ref r,
+                     ir_ref *form, ir_ref *by)
+{
+    *form = r;
+    *by = IR_NONE;
+    if (is_slope(e, p, r))
+        return true;
+    if (!ir_is(e->g, r, IR_FMUL) || is_wider(e, p, r))
+        return false;
+    const bool swap = !is_wider(e, p, ir_arg(e->g, r, 0));
+    *by = ir_arg(e->g, r, swap);
+    *form = ir_arg(e->g, r, !swap);
+    const enum scope s = e->scope[*by];
+    return is_slope(e, p, *form) && (s == SCOPE_TILE || s == SCOPE_ROW);
 }
 
 static const char *slope(struct emitter *e, ir_ref form, ir_ref by)
@@ -138,15 +157,11 @@ bool score_facts(struct emitter *e)
  * text (so the cache key) must not depend on the C compiler. */
 static const char *product(struct emitter *e, enum place p, ir_ref r)
 {
-    ir_ref f = ir_arg(e->g, r, 0), x = ir_arg(e->g, r, 1);
-    if (!is_wider(e, p, f)) {
-        const ir_ref t = f;
-        f = x;
-        x = t;
-    }
-    const enum scope s = e->scope[f];
-    if (is_slope(e, p, x) && (s == SCOPE_TILE || s == SCOPE_ROW))
-        return slope(e, x, f);
+    ir_ref form, by;
+    if (as_slope(e, p, r, &form, &by))
+        return slope(e, form, by);
+    const bool swap = !is_wider(e, p, ir_arg(e->g, r, 0));
+    const ir_ref f = ir_arg(e->g, r, swap), x = ir_arg(e->g, r, !swap);
     const char *other = expr_text(e, p, x);
     return writer_format(e, "(%s * %s)", score_times_log2e(e, p, f), other);
 }
@@ -159,7 +174,16 @@ static const char *quotient(struct emitter *e, ir_ref r)
     return writer_format(e, "(%s * %s)", expr_text(e, PLACE_SCORE, x), by);
 }
 
-/* Operators that log2(e) passes through to operands where it is free. */
+/* Does log2(e) pass through the operator to its operands? */
+static bool is_distributed(const struct emitter *e, ir_ref r)
+{
+    const enum ir_op op = (enum ir_op)ir_node(e->g, r)->op;
+    if (op == IR_FADD || op == IR_FSUB)
+        return e->free_log2[ir_arg(e->g, r, 0)] ||
+               e->free_log2[ir_arg(e->g, r, 1)];
+    return op != IR_FMUL && e->free_log2[r];
+}
+
 static const char *distributed(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
@@ -180,15 +204,12 @@ static const char *distributed(struct emitter *e, enum place p, ir_ref r)
 static const char *inner_times_log2e(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
-    const bool sum = n->op == IR_FADD || n->op == IR_FSUB,
-               cell = p == PLACE_SCORE;
+    const bool cell = p == PLACE_SCORE;
     if (cell && n->op == IR_FMUL && e->free_log2[r])
         return product(e, p, r);
     if (cell && n->op == IR_FDIV && is_wider(e, p, ir_arg(e->g, r, 1)))
         return quotient(e, r);
-    if (cell && (sum ? e->free_log2[ir_arg(e->g, r, 0)] ||
-                           e->free_log2[ir_arg(e->g, r, 1)]
-                     : n->op != IR_FMUL && e->free_log2[r]))
+    if (cell && is_distributed(e, r))
         return distributed(e, p, r);
     return writer_format(e, "(%s * kLog2e)", expr_text(e, p, r));
 }
@@ -257,4 +278,59 @@ const char *score_cell(struct emitter *e, const struct score_frame *f)
     return f->tanh_below
                ? writer_format(e, "facc_tanh_below(%s)", writer_bare(e, x))
                : x;
+}
+
+/* --- the offset ---------------------------------------------------------- */
+
+struct addend {
+    ir_ref form, by; /* of a slope */
+    bool negative;
+};
+
+/* A slope that the text of r times log2(e) adds once, in the order of
+ * printing. */
+static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
+                        struct addend *out)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (e->at[PLACE_SCORE].uses[r] > 1) /* a local, added more than once? */
+        return false;
+    out->negative = negative;
+    if (as_slope(e, PLACE_SCORE, r, &out->form, &out->by))
+        return true;
+    if (is_wider(e, PLACE_SCORE, r) || !is_distributed(e, r))
+        return false;
+    if (n->op == IR_FNEG)
+        return find_addend(e, ir_arg(e->g, r, 0), !negative, out);
+    return (n->op == IR_FADD || n->op == IR_FSUB) &&
+           (find_addend(e, ir_arg(e->g, r, 0), negative, out) ||
+            find_addend(e, ir_arg(e->g, r, 1), negative != (n->op == IR_FSUB),
+                        out));
+}
+
+/* How often a member's name is in a text. */
+static int count_name(const char *text, const char *name)
+{
+    const size_t len = strlen(name);
+    int n = 0;
+    for (const char *s = text; (s = strstr(s, name)) != NULL; s += len)
+        n += s[len] < '0' || s[len] > '9';
+    return n;
+}
+
+const char *score_offset(struct emitter *e, const struct score_frame *f,
+                         const char *cell)
+{
+    struct addend a;
+    if (e->failed || !f->log2 || f->tanh_below || !e->affine[f->inner].affine ||
+        !find_addend(e, e->affine[f->inner].beta, false, &a))
+        return NULL;
+    const char *name = member_name(e, PLACE_BASE, MEMBER_SLOPE, a.form, a.by);
+    /* two slopes may be one member */
+    if (count_name(cell, name) +
+            count_name(strbuf_text(&e->at[PLACE_SCORE].body), name) !=
+        1)
+        return NULL;
+    return writer_format(e, "        moved%s %s= by;\n", strchr(name, '.'),
+                         a.negative ? "-" : "+");
 }

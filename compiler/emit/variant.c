@@ -161,32 +161,6 @@ static bool clear_places(struct emitter *e)
 
 /* --- choices ------------------------------------------------------------- */
 
-/* Does the value grow with kv by a sum with a (positive, we hope) multiple of
- * a form in kv, as ALiBi's? */
-static bool grows_with_kv(const struct emitter *e, ir_ref r, int depth)
-{
-    const struct ir_node *n = ir_node(e->g, r);
-    if (n->op == IR_I2F)
-        return form_kv(e, ir_arg(e->g, r, 0)) > 0;
-    if (depth == 0 || (n->op != IR_FADD && n->op != IR_FMUL))
-        return false;
-    return grows_with_kv(e, ir_arg(e->g, r, 0), depth - 1) ||
-           grows_with_kv(e, ir_arg(e->g, r, 1), depth - 1);
-}
-
-/* From the last KV tile to the first where the last ones matter most: below a
- * diagonal the masked tiles come first, and a bias that grows with kv sets
- * the running maximum at once. A fact of the program, never of a tile. */
-static bool is_reverse(const struct emitter *e, ir_ref score,
-                       const struct plain_bounds *b)
-{
-    for (int k = 0; k < b->n; k++)
-        if (b->bound[k].kq > 0 && b->bound[k].kkv < 0)
-            return true;
-    return e->affine[score].affine &&
-           grows_with_kv(e, e->affine[score].beta, 4);
-}
-
 static bool is_costly_member(const struct emitter *e, const struct member *m)
 {
     const enum scope s = m->place == PLACE_COL ? SCOPE_COL : SCOPE_DIAG;
@@ -269,8 +243,19 @@ static void add_cell(const struct emitter *e, struct strbuf *out,
     strbuf_addf(out, "        return %s;\n    }\n", result);
 }
 
+/* A base whose scores are `by` more. */
+static void add_offset(struct strbuf *out, const char *statement)
+{
+    strbuf_addf(out,
+                "\n    static FACC_FN Base offset_by(const Base &base, float "
+                "by)\n    {\n        Base moved = base;\n%s        return "
+                "moved;\n    }\n",
+                statement ? statement : "");
+}
+
 struct texts {
     const char *score, *mask, *multiplier, *shift;
+    const char *offset; /* statement of offset_by, or NULL */
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
@@ -292,6 +277,8 @@ static void add_variant(struct emitter *e, const struct texts *t,
                 emit_bool(t->always_partial));
     strbuf_addf(out, "    static constexpr bool kReverse = %s;\n",
                 emit_bool(t->reverse));
+    strbuf_addf(out, "    static constexpr bool kHasOffset = %s;\n",
+                emit_bool(t->offset != NULL));
     strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
                 emit_bool(is_staged(e, PLACE_COL)));
     strbuf_addf(out, "    static constexpr bool kStageDiag = %s;\n\n",
@@ -307,6 +294,7 @@ static void add_variant(struct emitter *e, const struct texts *t,
     add_constant(out, "multiplier", t->multiplier);
     add_constant(out, "shift", t->shift);
     add_cell(e, out, "float score", PLACE_SCORE, t->score);
+    add_offset(out, t->offset);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
     strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
                     "&args, const Tile &t, int q_first, int q_last)\n"
@@ -327,6 +315,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
 {
     writer_count_uses(e, PLACE_SCORE, frame->inner);
     t->score = writer_bare(e, score_cell(e, frame));
+    t->offset = score_offset(e, frame, t->score);
     t->multiplier = expr_float_const(e, frame->multiplier);
     t->shift = expr_float_const(e, frame->shift);
     writer_count_uses(e, PLACE_MASK, keep);
@@ -414,7 +403,7 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
         .has_mask =
             !ir_is(g, roots->keep, IR_CONST_B) || !ir_node(g, roots->keep)->i,
         .needs_score = ir_node(g, roots->keep)->deps & IR_DEP_SCORE,
-        .reverse = is_reverse(&e, frame.inner, &bounds),
+        .reverse = order_is_reverse(&e, frame.inner, &bounds),
     };
     for (int round = 0; round < 2 && !e.failed; round++) {
         e.counting = round == 0;

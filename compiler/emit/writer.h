@@ -182,6 +182,10 @@ const char *form_sum(struct emitter *e, const struct form_term *t, int n,
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
 /* The cell's text. */
 const char *score_cell(struct emitter *e, const struct score_frame *f);
+/* After the cell's text: a statement that makes every cell's score `by` more
+ * in the Base called moved. NULL: none does. */
+const char *score_offset(struct emitter *e, const struct score_frame *f,
+                         const char *cell);
 /* After the other facts: fills free_log2. */
 bool score_facts(struct emitter *e);
 /* A float times log2(e), in a place. */
@@ -189,6 +193,10 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
 /* The cell's text of a float, where a tile factor folds into another one;
  * NULL if none does. */
 const char *score_folded(struct emitter *e, ir_ref r);
+
+/* --- order.c */
+bool order_is_reverse(const struct emitter *e, ir_ref score,
+                      const struct plain_bounds *b);
 
 /* --- fault.c: checked builds */
 /* After the other facts: which nodes may depend on a bad read. */

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -42,6 +43,7 @@ struct Variant {
     {
         return s * args.scale_log2;
     }
+    static FACC_FN Base offset_by(const Base &base, float) { return base; }
     static FACC_FN bool mask(const KernelArgs &, const Tile &, const Row &, const Col &,
                              const Diag &, const Base &, float, int, int, int)
     {

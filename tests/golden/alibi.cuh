@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -31,7 +32,7 @@ struct Variant {
         Tile t;
 #line 5 "alibi.lua"
         t.t1 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
-#line 35 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -60,7 +61,7 @@ struct Variant {
         base.b1 = t.t1 * (float)(kv0 - q);
 #line 7 "alibi.lua"
         base.b2 = q - kv0;
-#line 64 "facc_variant.cuh"
+#line 65 "facc_variant.cuh"
         return base;
     }
 
@@ -78,6 +79,13 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, fmaf(t.t1, (float)c, base.b1));
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        moved.b1 += by;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -52,7 +53,7 @@ struct Variant {
         Base base;
 #line 1 "causal.lua"
         base.b1 = q - kv0;
-#line 56 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return base;
     }
 
@@ -70,6 +71,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -34,7 +35,7 @@ struct Variant {
         t.t1 = facc_fold(2.0f, args.scale_log2);
 #line 5 "dense_bias.lua"
         t.t2 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h);
-#line 38 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -45,7 +46,7 @@ struct Variant {
         r.r1 = facc_fold(facc_load_e4m3(args.tensors[1], facc_at<0>(args.tensors[1], q)), kLog2e);
 #line 5 "dense_bias.lua"
         r.r2 = t.t2 + facc_at<2>(args.tensors[0], q);
-#line 49 "facc_variant.cuh"
+#line 50 "facc_variant.cuh"
         return r;
     }
 
@@ -81,6 +82,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, t.t1, (r.r1 + (facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)) * kLog2e)));
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

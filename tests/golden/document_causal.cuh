@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +36,7 @@ struct Variant {
         Tile t;
 #line 4 "document_causal.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 39 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -44,7 +45,7 @@ struct Variant {
         Row r;
 #line 4 "document_causal.lua"
         r.r1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
-#line 48 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -53,7 +54,7 @@ struct Variant {
         Col k;
 #line 4 "document_causal.lua"
         k.k1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return k;
     }
 
@@ -68,7 +69,7 @@ struct Variant {
         Base base;
 #line 4 "document_causal.lua"
         base.b1 = q - kv0;
-#line 72 "facc_variant.cuh"
+#line 73 "facc_variant.cuh"
         return base;
     }
 
@@ -86,6 +87,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -129,7 +136,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 133 "facc_variant.cuh"
+#line 140 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -153,7 +160,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 157 "facc_variant.cuh"
+#line 164 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -170,6 +177,6 @@ struct Variant {
 #line 4 "document_causal.lua"
         const bool f3 = f1 | f2, t3 = t1 & t2;
         return facc_verdict(f3, t3);
-#line 174 "facc_variant.cuh"
+#line 181 "facc_variant.cuh"
     }
 };

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = true;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -39,7 +40,7 @@ struct Variant {
         t.t1 = facc_at<0>(args.tensors[0], b);
 #line 3 "document_causal_checked.lua"
         t.t2 = b;
-#line 43 "facc_variant.cuh"
+#line 44 "facc_variant.cuh"
         return t;
     }
 
@@ -52,7 +53,7 @@ struct Variant {
         r.r1 = v1;
 #line 4 "document_causal_checked.lua"
         r.r2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, q));
-#line 56 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return r;
     }
 
@@ -65,7 +66,7 @@ struct Variant {
         k.k1 = v1;
 #line 4 "document_causal_checked.lua"
         k.k2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, kv));
-#line 69 "facc_variant.cuh"
+#line 70 "facc_variant.cuh"
         return k;
     }
 
@@ -80,7 +81,7 @@ struct Variant {
         Base base;
 #line 4 "document_causal_checked.lua"
         base.b1 = q - kv0;
-#line 84 "facc_variant.cuh"
+#line 85 "facc_variant.cuh"
         return base;
     }
 
@@ -100,6 +101,12 @@ struct Variant {
         return s * args.scale_log2;
     }
 
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
+    }
+
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
@@ -108,7 +115,7 @@ struct Variant {
 #line 4 "document_causal_checked.lua"
         const facc_fault v2 = false | (v1 == 0 & !(r.r1 == k.k1)) | !(base.b1 >= c) ? 0ull : v1;
         facc_report(args, v2, (q < facc_len_q(args, t.t2)) & (kv0 + c < facc_len_kv(args, t.t2)));
-#line 112 "facc_variant.cuh"
+#line 119 "facc_variant.cuh"
         return (r.r1 == k.k1) & (base.b1 >= c);
     }
 

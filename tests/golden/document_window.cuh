@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -37,7 +38,7 @@ struct Variant {
         Tile t;
 #line 7 "document_window.lua"
         t.t1 = (int)args.params[0].i >= 0;
-#line 41 "facc_variant.cuh"
+#line 42 "facc_variant.cuh"
         return t;
     }
 
@@ -48,7 +49,7 @@ struct Variant {
         r.r1 = (long long)(int)args.params[0].i - (long long)q;
 #line 6 "document_window.lua"
         r.r2 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 52 "facc_variant.cuh"
+#line 53 "facc_variant.cuh"
         return r;
     }
 
@@ -57,7 +58,7 @@ struct Variant {
         Col k;
 #line 6 "document_window.lua"
         k.k1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
-#line 61 "facc_variant.cuh"
+#line 62 "facc_variant.cuh"
         return k;
     }
 
@@ -74,7 +75,7 @@ struct Variant {
         base.b1 = facc_saturate(r.r1 + (long long)kv0);
 #line 7 "document_window.lua"
         base.b2 = q - kv0;
-#line 78 "facc_variant.cuh"
+#line 79 "facc_variant.cuh"
         return base;
     }
 
@@ -92,6 +93,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -138,7 +145,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 142 "facc_variant.cuh"
+#line 149 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -162,7 +169,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 166 "facc_variant.cuh"
+#line 173 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -181,6 +188,6 @@ struct Variant {
 #line 7 "document_window.lua"
         const bool f4 = f1 | f2 | f3 | !t.t1, t4 = t1 & t2 & t3 & t.t1;
         return facc_verdict(f4, t4);
-#line 185 "facc_variant.cuh"
+#line 192 "facc_variant.cuh"
     }
 };

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -40,7 +41,7 @@ struct Variant {
         Row r;
 #line 6 "float_mask.lua"
         r.r1 = __fadd_rn(__fmul_rn(args.params[0].f, facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], q))), 1.0f);
-#line 44 "facc_variant.cuh"
+#line 45 "facc_variant.cuh"
         return r;
     }
 
@@ -53,7 +54,7 @@ struct Variant {
         k.k1 = __fadd_rn(__fmul_rn(facc_exp(v1), args.params[0].f), 0.5f);
 #line 5 "float_mask.lua"
         k.k2 = v1;
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return k;
     }
 
@@ -68,7 +69,7 @@ struct Variant {
         Base base;
 #line 6 "float_mask.lua"
         base.b1 = q - kv0;
-#line 72 "facc_variant.cuh"
+#line 73 "facc_variant.cuh"
         return base;
     }
 
@@ -86,6 +87,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -129,7 +136,7 @@ struct Variant {
         s.lo2 = facc_min(s.lo2, v1);
         s.hi2 = facc_max(s.hi2, v1);
         s.nan2 |= v1 != v1;
-#line 133 "facc_variant.cuh"
+#line 140 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -169,7 +176,7 @@ struct Variant {
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
         s.nan1 |= v1 != v1;
-#line 173 "facc_variant.cuh"
+#line 180 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -196,6 +203,6 @@ struct Variant {
 #line 6 "float_mask.lua"
         const bool f6 = v4.f | v5.f, t6 = v4.t & v5.t;
         return facc_verdict(f6, t6);
-#line 200 "facc_variant.cuh"
+#line 207 "facc_variant.cuh"
     }
 };

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = true;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -53,7 +54,7 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return base;
     }
 
@@ -71,6 +72,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return (facc_sigmoid(s * args.scale) * (s * args.scale)) * kLog2e;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -113,6 +120,6 @@ struct Variant {
 #line 6 "gated_score.lua"
         const bool t2 = t1;
         return facc_verdict(true, t2);
-#line 117 "facc_variant.cuh"
+#line 124 "facc_variant.cuh"
     }
 };

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -39,7 +40,7 @@ struct Variant {
         t.t2 = facc_len_kv(args, b) - 1;
 #line 4 "lengths.lua"
         t.t3 = args.Sq - args.Skv;
-#line 43 "facc_variant.cuh"
+#line 44 "facc_variant.cuh"
         return t;
     }
 
@@ -48,7 +49,7 @@ struct Variant {
         Row r;
 #line 5 "lengths.lua"
         r.r1 = args.Sq - q - args.Skv;
-#line 52 "facc_variant.cuh"
+#line 53 "facc_variant.cuh"
         return r;
     }
 
@@ -71,7 +72,7 @@ struct Variant {
         base.b1 = facc_saturate((long long)r.r1 + (long long)kv0);
 #line 4 "lengths.lua"
         base.b2 = t.t2 - kv0;
-#line 75 "facc_variant.cuh"
+#line 76 "facc_variant.cuh"
         return base;
     }
 
@@ -89,6 +90,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -51,7 +52,7 @@ struct Variant {
         r.r3 = v2 - 3;
 #line 5 "natten.lua"
         r.r4 = v2 + 3;
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return r;
     }
 
@@ -62,7 +63,7 @@ struct Variant {
         k.k1 = (int)((unsigned)kv / 32u);
 #line 9 "natten.lua"
         k.k2 = (int)((unsigned)kv % 32u);
-#line 66 "facc_variant.cuh"
+#line 67 "facc_variant.cuh"
         return k;
     }
 
@@ -92,6 +93,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -146,7 +153,7 @@ struct Variant {
         const int v3 = 32 * v1 + v2;
         s.lo4 = facc_min(s.lo4, v3);
         s.hi4 = facc_max(s.hi4, v3);
-#line 150 "facc_variant.cuh"
+#line 157 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -181,7 +188,7 @@ struct Variant {
         const int v2 = (int)((unsigned)kv % 32u);
         s.lo3 = facc_min(s.lo3, v2);
         s.hi3 = facc_max(s.hi3, v2);
-#line 185 "facc_variant.cuh"
+#line 192 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -208,6 +215,6 @@ struct Variant {
 #line 5 "natten.lua"
         const bool f7 = f1 | f2 | f3 | f4 | f5 | f6, t7 = t1 & t2 & t3 & t4 & t5 & t6;
         return facc_verdict(f7, t7);
-#line 212 "facc_variant.cuh"
+#line 219 "facc_variant.cuh"
     }
 };

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -34,7 +35,7 @@ struct Variant {
         Tile t;
 #line 5 "paged.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 38 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -43,7 +44,7 @@ struct Variant {
         Row r;
 #line 7 "paged.lua"
         r.r1 = q - 100;
-#line 47 "facc_variant.cuh"
+#line 48 "facc_variant.cuh"
         return r;
     }
 
@@ -58,7 +59,7 @@ struct Variant {
         k.k1 = 16ll * (long long)v1 + (long long)v2;
 #line 7 "paged.lua"
         k.k2 = v1 >= 0;
-#line 62 "facc_variant.cuh"
+#line 63 "facc_variant.cuh"
         return k;
     }
 
@@ -88,6 +89,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -142,7 +149,7 @@ struct Variant {
             s.lo1 = facc_min(s.lo1, v3);
             s.hi1 = facc_max(s.hi1, v3);
         }
-#line 146 "facc_variant.cuh"
+#line 153 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -161,6 +168,6 @@ struct Variant {
 #line 7 "paged.lua"
         const bool f3 = ks.f0 | f1 | f2, t3 = ks.t0 & t1 & t2;
         return facc_verdict(f3, t3);
-#line 165 "facc_variant.cuh"
+#line 172 "facc_variant.cuh"
     }
 };

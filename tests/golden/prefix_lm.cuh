@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +36,7 @@ struct Variant {
         t.t1 = (long long)facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], b)) - 1ll;
 #line 4 "prefix_lm.lua"
         t.t2 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], b));
-#line 39 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -64,7 +65,7 @@ struct Variant {
         base.b1 = facc_saturate(t.t1 - (long long)kv0);
 #line 4 "prefix_lm.lua"
         base.b2 = q - kv0;
-#line 68 "facc_variant.cuh"
+#line 69 "facc_variant.cuh"
         return base;
     }
 
@@ -82,6 +83,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -123,6 +130,6 @@ struct Variant {
 #line 4 "prefix_lm.lua"
         const bool f3 = f1 & f2, t3 = t1 | t2;
         return facc_verdict(f3, t3);
-#line 127 "facc_variant.cuh"
+#line 134 "facc_variant.cuh"
     }
 };

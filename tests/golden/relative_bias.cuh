@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -30,7 +31,7 @@ struct Variant {
         Tile t;
 #line 5 "relative_bias.lua"
         t.t1 = facc_at<0>(args.tensors[0], h);
-#line 34 "facc_variant.cuh"
+#line 35 "facc_variant.cuh"
         return t;
     }
 
@@ -51,7 +52,7 @@ struct Variant {
         Diag d;
 #line 5 "relative_bias.lua"
         d.d1 = facc_fold(facc_load_f16(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], facc_min(facc_max(-q_minus_kv, -128), 128) + 128)), kLog2e);
-#line 55 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return d;
     }
 
@@ -75,6 +76,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return fmaf(s, args.scale_log2, d.d1);
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -53,7 +54,7 @@ struct Variant {
         r.r3 = facc_load_i32(args.tensors[3], facc_at<0>(args.tensors[3], v2));
 #line 9 "shared_prefix.lua"
         r.r4 = (long long)facc_load_i32(args.tensors[4], facc_at<0>(args.tensors[4], v2)) - 1ll;
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return r;
     }
 
@@ -80,7 +81,7 @@ struct Variant {
         base.b3 = facc_saturate((long long)kv0 - (long long)r.r3);
 #line 9 "shared_prefix.lua"
         base.b4 = facc_saturate(r.r4 - (long long)kv0);
-#line 84 "facc_variant.cuh"
+#line 85 "facc_variant.cuh"
         return base;
     }
 
@@ -98,6 +99,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -212,7 +219,7 @@ struct Variant {
             s.lo12 = facc_min(s.lo12, q);
             s.hi12 = facc_max(s.hi12, q);
         }
-#line 216 "facc_variant.cuh"
+#line 223 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -295,6 +302,6 @@ struct Variant {
         if (!t20)
             return kVerdictFull;
         return kVerdictPartial;
-#line 299 "facc_variant.cuh"
+#line 306 "facc_variant.cuh"
     }
 };

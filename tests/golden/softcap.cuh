@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -31,7 +32,7 @@ struct Variant {
         t.t1 = facc_fold((1.0f / args.params[0].f), args.scale);
 #line 2 "softcap.lua"
         t.t2 = facc_fold(args.params[0].f, kLog2e);
-#line 35 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -73,6 +74,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return t.t2 * facc_tanh(s * t.t1);
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

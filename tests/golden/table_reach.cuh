@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -47,7 +48,7 @@ struct Variant {
         Diag d;
 #line 4 "table_reach.lua"
         d.d1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], facc_min(4, facc_max(q_minus_kv, -4)) + 4));
-#line 51 "facc_variant.cuh"
+#line 52 "facc_variant.cuh"
         return d;
     }
 
@@ -71,6 +72,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -116,6 +123,6 @@ struct Variant {
 #line 4 "table_reach.lua"
         const facc_bools v5 = facc_reach_bools<facc_load_bool>(args.tensors[0], facc_reach_of<0>(args.tensors[0], v4.lo, v4.hi));
         return facc_verdict(v5.f, v5.t);
-#line 120 "facc_variant.cuh"
+#line 127 "facc_variant.cuh"
     }
 };

@@ -9,6 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -33,7 +34,7 @@ struct Variant {
         Tile t;
 #line 4 "window.lua"
         t.t1 = (long long)(int)args.params[0].i - 1ll;
-#line 37 "facc_variant.cuh"
+#line 38 "facc_variant.cuh"
         return t;
     }
 
@@ -42,7 +43,7 @@ struct Variant {
         Row r;
 #line 4 "window.lua"
         r.r1 = (long long)(int)args.params[0].i - (long long)q - 1ll;
-#line 46 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return r;
     }
 
@@ -65,7 +66,7 @@ struct Variant {
         base.b1 = q - kv0;
 #line 4 "window.lua"
         base.b2 = facc_saturate(r.r1 + (long long)kv0);
-#line 69 "facc_variant.cuh"
+#line 70 "facc_variant.cuh"
         return base;
     }
 
@@ -83,6 +84,12 @@ struct Variant {
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
         return s * args.scale_log2;
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

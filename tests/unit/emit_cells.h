@@ -1,6 +1,6 @@
 // Generated variants on the CPU, part 2: what test_emit.c calls. Included once
-// per variant inside its namespace, with CELLS, TILE, PLAN and TIME defined as
-// the functions' names.
+// per variant inside its namespace, with CELLS, MOVED, TILE, PLAN and TIME
+// defined as the functions' names.
 
 // Cells (q, kv0 .. kv0 + n - 1), as a kernel's thread makes them.
 extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
@@ -21,6 +21,23 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
         keep[c] = !Variant::kHasMask ||
                   Variant::mask(args, t, r, k, d, base, s[c], q, kv0, c);
     }
+}
+
+// The same cells' score() with a base moved by so much; whether there is one.
+extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
+                      const float *s, float by, float *score)
+{
+    const KernelArgs &args = *(const KernelArgs *)bytes;
+    const Variant::Tile t = Variant::tile(args, b, h);
+    const Variant::Row r = Variant::row(args, t, q);
+    const Variant::Base base =
+        Variant::offset_by(Variant::base(args, t, r, q, kv0), by);
+    for (int c = 0; c < n; c++) {
+        const Variant::Col k = Variant::col(args, t, kv0 + c);
+        const Variant::Diag d = Variant::diag(args, t, q - kv0 - c);
+        score[c] = Variant::score(args, t, r, k, d, base, s[c], q, kv0, c);
+    }
+    return Variant::kHasOffset;
 }
 
 // out: first, end, verdict of a tile.
@@ -103,6 +120,7 @@ extern "C" double TIME(const void *bytes, long *sum)
 }
 
 #undef CELLS
+#undef MOVED
 #undef TILE
 #undef PLAN
 #undef TIME

@@ -105,6 +105,19 @@ static const char *const emit_mods[] = {
     "score_mod = function(s, b, h, q, kv) return s + (kv - q) end",
     "score_mod = function(s, b, h, q, kv) return s + (3 * kv - q + n) / 7 "
     "end",
+    "score_mod = function(s, b, h, q, kv) return 3 * s + (kv - q) * 2 ^ (-8 * "
+    "(h + 1) / facc.size.H) end",
+    "score_mod = function(s, b, h, q, kv) return s - hs[h] * (q - kv) end",
+    "score_mod = function(s, b, h, q, kv) return s * x - (2 * (kv - q) - "
+    "bf[kv]) end",
+    "score_mod = function(s, b, h, q, kv) return s + hs[h] * (kv - q) + x * "
+    "(2 * kv - q) end",
+    "score_mod = function(s, b, h, q, kv) local t = hs[h] * (kv - q) return s "
+    "+ (t + x * (q - 3 * kv)) + t end",
+    "score_mod = function(s, b, h, q, kv) return s + (hs[h] * (kv - q) + "
+    "dense[q][kv]) end",
+    "score_mod = function(s, b, h, q, kv) return (s + hs[h] * (kv - q)) / x "
+    "end",
     "score_mod = function(s, b, h, q, kv) return s + math.abs(q - kv) * x + "
     "dense[q][kv] end",
     "score_mod = function(s, b, h, q, kv) return s + rel[math.min(math.max("

@@ -186,6 +186,8 @@ static void *build(struct mod *mods, int n, bool checked)
 
 typedef void cells_fn(const void *args, int b, int h, int q, int kv0, int n,
                       const float *s, float *score, unsigned char *keep);
+typedef bool moved_fn(const void *args, int b, int h, int q, int kv0, int n,
+                      const float *s, float by, float *score);
 typedef void tile_fn(const void *args, int b, int h, int q_first, int q_last,
                      int kv_first, int kv_last, int *out);
 
@@ -230,6 +232,35 @@ static void compare_row(struct mod *m, struct eval_state *state,
     }
 }
 
+/* Scores of a moved base are more by that, up to a rounding of Base's value,
+ * which may be larger than the score. False: the variant has none. */
+static bool check_moved(struct mod *m, cells_fn *cells, moved_fn *moved, int b,
+                        int h, int q, const char *body)
+{
+    static const float some[] = {-200.25f, 0.0f, 1.0f, 37.7f};
+    uint32_t seed = (uint32_t)(q + 1000 * h);
+    for (int kv0 = 0; kv0 < SKV; kv0 += RUN) {
+        float raw[RUN], plain[RUN], got[RUN];
+        unsigned char keep[RUN];
+        for (int c = 0; c < RUN; c++)
+            raw[c] = (float)next(&seed) / 1048576.0f - 8.0f;
+        cells(m->bytes, b, h, q, kv0, RUN, raw, plain, keep);
+        for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
+            if (!moved(m->bytes, b, h, q, kv0, RUN, raw, some[k], got))
+                return false;
+            for (int c = 0; c < RUN; c++) {
+                const float want = plain[c] + some[k];
+                if (!(fabsf(got[c] - want) <= 5e-7f * (fabsf(want) + 600)))
+                    ck_abort_msg("%s: b %d h %d q %d kv %d: score is %g, want "
+                                 "%g with %g more",
+                                 body, b, h, q, kv0 + c, (double)got[c],
+                                 (double)want, (double)some[k]);
+            }
+        }
+    }
+    return true;
+}
+
 /* kv_range and verdict must hold for every cell of the tile. */
 static void check_tile(struct mod *m, tile_fn *tile, int b, int h, int q0,
                        int q1, int kv0, int kv1, const uint8_t *kept,
@@ -271,11 +302,15 @@ static void check_tiles(struct mod *m, tile_fn *tile, int b, int h,
                            body);
 }
 
-static void check_mod(struct mod *m, void *so, int k, const char *body)
+/* Whether the variant's base moves. */
+static bool check_mod(struct mod *m, void *so, int k, const char *body)
 {
+    bool moves = true;
     cells_fn *cells;
+    moved_fn *moved;
     tile_fn *tile;
     *(void **)&cells = emit_function(so, "cells_%d", k);
+    *(void **)&moved = emit_function(so, "moved_%d", k);
     *(void **)&tile = emit_function(so, "tile_%d", k);
     struct eval_state *state =
         eval_state_new(m->program->plan, EVAL_F32, RUN, &m->env);
@@ -283,8 +318,10 @@ static void check_mod(struct mod *m, void *so, int k, const char *body)
     for (int b = 0; b < B; b++) {
         for (int h = 0; h < H; h++) {
             uint8_t kept[SQ * SKV];
-            for (int q = 0; q < SQ; q++)
+            for (int q = 0; q < SQ; q++) {
                 compare_row(m, state, cells, b, h, q, kept + q * SKV, body);
+                moves = moves && check_moved(m, cells, moved, b, h, q, body);
+            }
             check_tiles(m, tile, b, h, kept, body);
             float s[RUN] = {0}, score[RUN];
             unsigned char keep[RUN]; /* padding rows: no bad read */
@@ -292,6 +329,7 @@ static void check_mod(struct mod *m, void *so, int k, const char *body)
         }
     }
     eval_state_free(state);
+    return moves;
 }
 
 /* One cell by both: an error there, a report here. Was it one? */
@@ -389,11 +427,13 @@ START_TEST(variants_compute_what_the_evaluator_does)
     for (int k = 0; k < N_MODS; k++)
         mod_open(&mods[k], emit_mods[k], (uint32_t)k + 1);
     void *so = build(mods, N_MODS, false);
+    int n_moves = 0;
     for (int k = 0; k < N_MODS; k++) {
-        check_mod(&mods[k], so, k, emit_mods[k]);
+        n_moves += check_mod(&mods[k], so, k, emit_mods[k]);
         mod_close(&mods[k]);
     }
     dlclose(so);
+    ck_assert_int_ge(n_moves, 10);
 }
 END_TEST
 

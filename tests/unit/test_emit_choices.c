@@ -1,0 +1,149 @@
+/* What the emitter decides of a program for all its launches: kReverse and
+ * kHasOffset, of single mods and of the list of tests/conformance. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/compile.h"
+
+/* The variant of a program's text, in an arena. */
+static const char *variant(struct arena *a, const char *label, const char *text)
+{
+    static const struct unit_config config = {
+        .family = "sm90", .dtype = DTYPE_BF16, .out_dtype = DTYPE_BF16};
+    struct strbuf out;
+    struct diag d;
+    diag_init(&d);
+    strbuf_init(&out, a);
+    struct program *p =
+        compile_program(&alloc_libc, "mod.lua", text, strlen(text), NULL, &d);
+    ck_assert_msg(p, "%s: %s", label, d.message);
+    p->graph->diag = &d;
+    ck_assert(emit_variant(p->graph, &p->roots, &p->verdict, &config, &out));
+    program_free(p);
+    return strbuf_text(&out);
+}
+
+static bool flag(const char *text, const char *name)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s = true;", name);
+    return strstr(text, line) != NULL;
+}
+
+/* --- single mods --------------------------------------------------------- */
+
+#define CAUSAL ", mask_mod = 'q >= kv'"
+
+static const struct {
+    const char *body;
+    bool reverse, offset;
+} mods[] = {
+    {"mask_mod = 'q >= kv'", true, false},
+    {"mask_mod = 'kv >= q'", false, false},
+    {"score_mod = 'score'", false, false},
+    /* the bias decides before the mask */
+    {"score_mod = 'score + (q - kv)'" CAUSAL, false, true},
+    {"score_mod = 'score + 2 * score * slopes[h] + (q - kv)'" CAUSAL, true,
+     false},
+    {"score_mod = 'score + slopes[h] * (kv - q)'" CAUSAL, true, true},
+    {"score_mod = 'score + slopes[h] * (kv - q)'", true, true},
+    {"score_mod = 'score + slopes[h] * (q - kv)'" CAUSAL, false, true},
+    {"score_mod = 'score + -slopes[h] * (q - kv)'" CAUSAL, true, true},
+    {"score_mod = 'score - slopes[h] * (q - kv)'" CAUSAL, true, true},
+    {"score_mod = 'score - slopes[h] * (kv - q)'" CAUSAL, false, true},
+    {"score_mod = 'score + -0.5 * slopes[h] * (kv - q)'" CAUSAL, false, true},
+    {"score_mod = 'score + (kv - q) / -x'" CAUSAL, false, false},
+    {"score_mod = '2 * score + x * (kv - q)'" CAUSAL, true, true},
+    {"score_mod = 'score + row[q] * (kv - q)'" CAUSAL, true, true},
+    /* terms beside it */
+    {"score_mod = 'score + (q - kv) + slopes[h]'" CAUSAL, false, true},
+    {"score_mod = 'score + (q - kv) + row[q]'" CAUSAL, false, true},
+    {"score_mod = 'score + (q - kv) + dense[q][kv]'" CAUSAL, true, true},
+    {"score_mod = 'score + (kv - q) + dense[q][kv]'" CAUSAL, true, true},
+    {"score_mod = 'score + (kv - q) * x + (2 * q - kv) * slopes[h]'", false,
+     true},
+    {"score_mod = 'score + dense[q][kv] * (q - kv)'" CAUSAL, true, false},
+    /* other biases, and scores that are not affine */
+    {"score_mod = 'score + slopes[h]'" CAUSAL, true, false},
+    {"score_mod = 'score + row[kv]'", false, false},
+    {"score_mod = 'score + slopes[h] * abs(kv - q)'", false, false},
+    {"score_mod = '20 * tanh((score + (kv - q)) / 20)'", true, false},
+    {"score_mod = 'q > 3 and score + (kv - q) or score'", false, false},
+};
+
+START_TEST(order_and_offset_of_single_mods)
+{
+    char text[1024];
+    struct arena *a = arena_new(&alloc_libc);
+    for (size_t k = 0; k < sizeof mods / sizeof *mods; k++) {
+        snprintf(text, sizeof text,
+                 "local facc = require 'facc'\n"
+                 "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
+                 "local row = facc.tensor('row', 'f32', { 'kv' })\n"
+                 "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
+                 "local x = facc.param('x', 'f32')\n"
+                 "return facc.attention { %s }\n",
+                 mods[k].body);
+        const char *got = variant(a, mods[k].body, text);
+        ck_assert_msg(flag(got, "kReverse") == mods[k].reverse &&
+                          flag(got, "kHasOffset") == mods[k].offset,
+                      "%s: not as wanted:\n%s", mods[k].body, got);
+    }
+    arena_free(a);
+}
+END_TEST
+
+/* --- the list of known mods ---------------------------------------------- */
+
+static bool next_name(const char **p, char name[32])
+{
+    while ((*p = strchr(*p, '\n')) != NULL) {
+        ++*p;
+        if (sscanf(*p, "score(\"%31[^\"]", name) == 1)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(biases_of_the_list_have_an_offset)
+{
+    static const char with[] =
+        " S06 S09 S10 S11 alibi alibi_formula expression_alibi ";
+    static char list[1 << 17], text[1 << 18];
+    static const char first[] = "local want = \"S01\"\n";
+    FILE *f = fopen(FACC_SOURCE_DIR "/tests/conformance/mods.lua", "rb");
+    ck_assert_ptr_nonnull(f);
+    list[fread(list, 1, sizeof list - 1, f)] = '\0';
+    fclose(f);
+    ck_assert(strncmp(list, first, strlen(first)) == 0);
+    char name[32], word[40];
+    int n = 0;
+    for (const char *p = list; next_name(&p, name); n++) {
+        struct arena *a = arena_new(&alloc_libc);
+        snprintf(text, sizeof text, "local want = \"%s\"\n%s", name,
+                 list + strlen(first));
+        snprintf(word, sizeof word, " %s ", name);
+        ck_assert_msg(flag(variant(a, name, text), "kHasOffset") ==
+                          (strstr(with, word) != NULL),
+                      "%s: the other one wanted", name);
+        arena_free(a);
+    }
+    ck_assert_int_ge(n, 55);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("emit_choices");
+    TCase *t = tcase_create("choices");
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, order_and_offset_of_single_mods);
+    tcase_add_test(t, biases_of_the_list_have_an_offset);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    const int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
