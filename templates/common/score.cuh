@@ -85,11 +85,12 @@ struct Cells {
     }
 };
 
-// Score and mask (each if asked for) of one block of eight columns; their maxima.
-template <bool kScore, bool kMask>
-__device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &w, const Rows &rows,
-                                            const Stage &stage, const Cells &at, int n, Scores &s,
-                                            Tops &tops)
+// Score and mask (each if asked for) of one block of eight columns, from accumulators s to x. kRaw:
+// without a score_mod x is s, else in log2 units.
+template <bool kScore, bool kMask, bool kRaw>
+__device__ __forceinline__ void score_block(const KernelArgs &args, const Work &w, const Rows &rows,
+                                            const Stage &stage, const Cells &at, int n,
+                                            const Scores &s, float (&x)[kBlocksM][4])
 {
     ColPair cols;
     if constexpr (Stage::kHasCol)
@@ -107,28 +108,42 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
             const int m = i / 2, half = i % 2, q = at.q_first + 8 * i;
             const int d =
                 at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
-            const Variant::Diag diag = Stage::kHasDiag ? stage.diag[at.buffer][d + kTileN - 1]
-                                                  : Variant::diag(args, w.t, q - at.kv_first - c);
-            float &x = s[m][n][2 * half + e];
-            const float raw = x;
+            const Variant::Diag diag = Stage::kHasDiag
+                                           ? stage.diag[at.buffer][d + kTileN - 1]
+                                           : Variant::diag(args, w.t, q - at.kv_first - c);
+            const float raw = s[m][n][2 * half + e];
+            float y = raw;
             if constexpr (kScore && Variant::kHasScore)
-                x = Variant::score(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
+                y = Variant::score(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
                                    at.kv_first, c);
-            else if constexpr (kScore && !kRawScores)
-                x = raw * args.scale_log2;
+            else if constexpr (kScore && !kRaw)
+                y = raw * args.scale_log2;
             bool counts = true;
             if constexpr (kMask && Variant::kHasMask)
                 counts = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw,
                                        q, at.kv_first, c);
             if constexpr (kMask && kBlockMask)
                 counts = at.blocks.decide(args, w, i, at.kv_first + c, counts);
-            x = counts ? x : minus_infinity();
+            x[m][2 * half + e] = counts ? y : minus_infinity();
         }
     }
+}
+
+// The same in place, with their maxima.
+template <bool kScore, bool kMask, bool kRaw = kRawScores>
+__device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &w, const Rows &rows,
+                                            const Stage &stage, const Cells &at, int n, Scores &s,
+                                            Tops &tops)
+{
+    float x[kBlocksM][4];
+    score_block<kScore, kMask, kRaw>(args, w, rows, stage, at, n, s, x);
+#pragma unroll
+    for (int i = 0; i < 4 * kBlocksM; ++i)
+        s[i / 4][n][i % 4] = x[i / 4][i % 4];
     tops.take(s, n);
 }
 
-template <bool kScore, bool kMask>
+template <bool kScore, bool kMask, bool kRaw = kRawScores>
 __device__ __forceinline__ void apply_tile(const KernelArgs &args, const Work &w, const Rows &rows,
                                            const Stage &stage, int buffer, int kv0, Scores &s,
                                            Tops &tops)
@@ -137,7 +152,7 @@ __device__ __forceinline__ void apply_tile(const KernelArgs &args, const Work &w
     tops = Tops();
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n)
-        apply_block<kScore, kMask>(args, w, rows, stage, at, n, s, tops);
+        apply_block<kScore, kMask, kRaw>(args, w, rows, stage, at, n, s, tops);
 }
 
 // Columns behind the last one do not count.

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "common/blocks.cuh"
+#include "common/items.cuh"
 #include "sm80/shape.cuh"
 
-// Heads are walked in sections, inside which the last query tiles of all heads, or those of the
-// most work by the schedule, go first: they would otherwise end the launch with a long tail. Small
-// sections keep K and V in the L2 cache; with a mask it counts more that no head's longest query
-// tile starts late (32 heads, 128 x 64, H200: Longformer 0.59 ms in one section, 0.84 in four; a
-// window 2 % faster; causal the same; documents 1 % slower).
+// Small sections keep K and V in the L2 cache; with a mask it counts more that no head's longest
+// query tile starts late (32 heads, 128 x 64, H200: Longformer 0.59 ms in one section, 0.84 in four;
+// a window 2 % faster; causal the same; documents 1 % slower).
 constexpr int kSectionHeads = Variant::kHasMask || kBlockMask ? 32 : 8;
 
 __device__ __forceinline__ bool aligned_16(const void *p, const long long (&stride)[3])
@@ -22,55 +21,6 @@ __device__ __forceinline__ const char *head_address(const void *p, const long lo
                                                     int b, int h)
 {
     return static_cast<const char *>(p) + 2 * (b * stride[0] + h * stride[1]);
-}
-
-// Query tile and (b, h) of this CTA.
-struct Item {
-    int b, h, tile; // tile -1: none
-    int n_entries;
-};
-
-__device__ __forceinline__ int in_section(int heads, int section)
-{
-    return min(kSectionHeads, heads - section * kSectionHeads);
-}
-
-// Without a schedule: the last query tiles first.
-__device__ __forceinline__ Item plain_item(const KernelArgs &args)
-{
-    const int per_section = kSectionHeads * args.q_tiles;
-    const int section = blockIdx.x / per_section;
-    const int rest = blockIdx.x - section * per_section;
-    const int width = in_section(args.B * args.H, section);
-    const int head = section * kSectionHeads + rest % width;
-    return Item{head / args.H, head % args.H, args.q_tiles - 1 - rest / width, 0};
-}
-
-// A place in the order of a schedule, and one of the (b, h) that share its rows.
-struct Turn {
-    int place, head;
-};
-
-__device__ __forceinline__ Turn find_turn(const KernelArgs &args)
-{
-    const struct facc_schedule &s = args.schedule;
-    const int heads = (s.per_b ? 1 : args.B) * (s.per_h ? 1 : args.H);
-    const int per_section = min(kSectionHeads, heads) * s.max_rows;
-    const int section = blockIdx.x / per_section;
-    const int rest = blockIdx.x - section * per_section;
-    const int width = in_section(heads, section);
-    return Turn{rest / width, section * kSectionHeads + rest % width};
-}
-
-__device__ __forceinline__ Item scheduled_item(const KernelArgs &args, int head, int id)
-{
-    const struct facc_schedule &s = args.schedule;
-    if (id < 0)
-        return Item{0, 0, -1, 0};
-    const facc_schedule_row row = s.rows[id];
-    const int h = s.per_h ? row.h : head % args.H;
-    const int b = s.per_b ? row.b : s.per_h ? head : head / args.H;
-    return Item{b, h, row.tile, row.entries};
 }
 
 __device__ __forceinline__ void describe(const KernelArgs &args, const Item &item, Work &w)
@@ -105,7 +55,7 @@ __device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
 {
     Item item;
     if (kListed || args.schedule.rows) {
-        const Turn turn = find_turn(args);
+        const Turn turn = find_turn(args, blockIdx.x, kSectionHeads);
         const int id = args.schedule.order[turn.place];
         item = scheduled_item(args, turn.head, id); // under way while the list is staged
         if constexpr (kListed) {
@@ -124,7 +74,7 @@ __device__ __forceinline__ void find_work(const KernelArgs &args, Work &w)
     } else {
         if (threadIdx.x != 0)
             return;
-        item = plain_item(args);
+        item = plain_item(args, blockIdx.x, kSectionHeads);
     }
     if (item.tile < 0)
         w.q0 = -1;

@@ -1,0 +1,198 @@
+// A consumer warpgroup's loop: one pipeline over all KV tiles of all items. In each step the product
+// of a tile lies ready; its softmax is made, then Q K^T of the next tile (of the next item too) is
+// issued, and behind it P V of this one, so that the tensor cores are busy while this group makes a
+// softmax, and an item's output is written under the next one's first product.
+#pragma once
+#include "facc_wgmma.cuh"
+#include "sm90/visits.cuh"
+
+class Consumer
+{
+  public:
+    __device__ __forceinline__ Consumer(const KernelArgs &args, Control &c, const Tiles &tiles,
+                                        int group)
+        : args_(args), c_(c), group_(group), visits_(args, c, group),
+          q0_(uniform(wgmma_descriptor(tiles.q(0, group), 16))),
+          k0_(uniform(wgmma_descriptor(tiles.k(0), 16))),
+          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), v_tiles_(tiles.v(0))
+    {
+    }
+
+    __device__ __forceinline__ void run();
+
+  private:
+    // Descriptors must be known to be the same in all lanes.
+    static __device__ __forceinline__ unsigned uniform(unsigned x)
+    {
+        return __shfl_sync(~0u, x, 0);
+    }
+
+    __device__ __forceinline__ void wait_q(int item) const
+    {
+        c_.q_full[item % kQBuffers][group_].wait_full(item, kQBuffers);
+    }
+
+    // Q K^T of a visit; earlier loads of K are let go.
+    __device__ __forceinline__ void start_qk(const Visit &v)
+    {
+        const int slot = v.load % kStages;
+        visits_.pass_k(v.load);
+        c_.k_full[slot].wait_full(v.load, kStages);
+        multiply_qk(s_[0], q0_ + v.item % kQBuffers * (kGroups * kBytesQ >> 4),
+                    k0_ + slot * (kBytesK >> 4));
+    }
+
+    __device__ __forceinline__ void start_pv(const Work &w, const Visit &v, bool accumulate)
+    {
+        const int slot = v.load % kStages;
+        c_.v_full[slot].wait_full(v.load, kStages);
+        if (w.foreign && v.tile * kTileN + kTileN > w.kv_len)
+            clear_v_tail(slot, w.kv_len - v.tile * kTileN);
+        multiply_pv(p_, v0_ + slot * (kBytesV >> 4), accumulate);
+    }
+
+    // Rows of V behind the sequence may hold anything, NaN too, and 0 * NaN is NaN.
+    __device__ __forceinline__ void clear_v_tail(int slot, int rows) const
+    {
+        const unsigned tile = v_tiles_ + slot * kBytesV;
+        const int first = max(rows, 0) * kRowBytes / 16, units = kTileN * kRowBytes / 16;
+#pragma unroll 1
+        for (int p = 0; p < kPanelsV; ++p)
+#pragma unroll 1
+            for (int i = first + threadIdx.x % kGroupThreads; i < units; i += kGroupThreads)
+                store_shared_16(tile + p * kTileN * kRowBytes + 16 * i, uint4{0, 0, 0, 0});
+        fence_async_shared();
+        barrier_sync<kGroupThreads>(1 + group_);
+    }
+
+    __device__ __forceinline__ void weigh(const Work &w, const Visit &v, Weights &p);
+    __device__ __forceinline__ void settle(const Weights &p);
+    __device__ __forceinline__ void finish(const RowState &state, int item);
+
+    const KernelArgs &args_;
+    Control &c_;
+    int group_;
+    Visits visits_;
+    unsigned q0_, k0_, v0_, v_tiles_;
+    Scores s_;
+    Weights p_;
+    RowState state_;
+    float factor_[2];
+    bool rescale_; // the output, by factor_
+    bool first_;   // this visit is its item's first
+    RowState before_;
+    int waiting_; // item whose output, of before_, is still in the accumulator; or -1
+};
+
+// Of the product that lies ready.
+__device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, Weights &p)
+{
+    const int slot = v.load % kStages, kv0 = v.tile * kTileN;
+    Rows rows;
+    if constexpr (kHasRows) {
+        const int r = threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
+        rows[0][0] = w.row[r];
+        rows[0][1] = w.row[r + 8];
+    }
+    if constexpr (kTables)
+        c_.table_full[slot].wait_full(v.load, kStages);
+    rescale_ = first_ || (v.masked && !kMaskAtOnce) || kv0 + kTileN > w.kv_len ||
+               !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p);
+    if (rescale_)
+        weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
+}
+
+__device__ __forceinline__ void Consumer::finish(const RowState &state, int item)
+{
+    write_output(args_, c_.item[item % kItems], state);
+    c_.item_empty[item % kItems].arrive_warp();
+}
+
+// Makes the accumulator ready for this visit's P V, and puts P into its registers.
+__device__ __forceinline__ void Consumer::settle(const Weights &p)
+{
+    if (first_) {
+        if (waiting_ >= 0)
+            finish(before_, waiting_);
+        waiting_ = -1;
+    } else if (rescale_) {
+        scale_output(factor_[0], factor_[1]);
+    }
+    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
+    // without the zero that it does not know.
+#pragma unroll
+    for (int i = 0; i < kTileN / 4; ++i)
+        p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
+}
+
+__device__ __forceinline__ void Consumer::run()
+{
+    Visit v = {-1, -1, -1, false}, next;
+    NextVisit kind = kNextBehind;
+    bool open = false; // the output of v's item is in the accumulator
+    waiting_ = -1;
+#pragma unroll 1
+    for (;;) {
+        // No product is in flight, no load held.
+#pragma unroll 1
+        for (;;) {
+            if (open && (kind == kNextNone || visits_.item() != v.item)) {
+                finish(state_, v.item);
+                open = false;
+            }
+            if (kind != kNextBehind)
+                break;
+            kind = visits_.next(-1, open, next);
+        }
+        if (kind == kNextNone)
+            return;
+        v = next;
+        first_ = !open;
+        if (first_) {
+            reset(state_);
+            wait_q(v.item);
+        }
+        start_qk(v);
+        wgmma_wait<0>();
+        pin(s_[0]);
+        visits_.pass_k(v.load + 1);
+
+        Weights p;
+#pragma unroll 1
+        for (;;) {
+            const Work &w = c_.item[v.item % kItems];
+            if constexpr (kQBuffers == 1) // the next item's Q replaces this one's: let go soon
+                kind = visits_.next(v.load, false, next);
+            weigh(w, v, p);
+            if constexpr (kQBuffers > 1)
+                kind = visits_.next(v.load, false, next);
+            const bool switches = kind == kNextTile && next.item != v.item;
+            if (kind != kNextTile || (kQBuffers == 1 && switches))
+                break;
+            if (switches)
+                wait_q(next.item);
+            wgmma_wait<0>(); // P V of the visit before
+            visits_.pass_v(v.load);
+            start_qk(next);
+            settle(p);
+            start_pv(w, v, !first_);
+            wgmma_wait<1>();
+            pin(s_[0]);
+            visits_.pass_k(next.load + 1);
+            if (switches) {
+                before_ = state_;
+                waiting_ = v.item;
+                reset(state_);
+            }
+            first_ = switches;
+            v = next;
+        }
+        wgmma_wait<0>();
+        visits_.pass_v(v.load);
+        settle(p);
+        start_pv(c_.item[v.item % kItems], v, !first_);
+        wgmma_wait<0>();
+        visits_.pass_v(v.load + 1);
+        open = true;
+    }
+}

@@ -1,0 +1,177 @@
+// Shapes of the sm90 forward kernel, derived from the configuration, and what a CTA keeps in shared
+// memory.
+//
+// A CTA stays on its multiprocessor and works through query tiles (items) of kTileM rows: 64 for
+// each of its kGroups consumer warpgroups, whose warps own 16 whole rows each. The last warpgroup
+// produces: one warp finds items and loads Q, one finds KV tiles and loads K and V, one makes tables
+// of column and diagonal values.
+//
+// Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
+// wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K [kStages][kPanels][kTileN][64],
+// V likewise. TMA fills head dims up to whole panels with zeros.
+#pragma once
+
+#include "common/args.cuh"
+#include "common/sequences.cuh"
+#include "common/tables.cuh"
+#include "sm90/ptx.cuh"
+
+constexpr int kGroups = kWarps / 4 - 1;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kGroupThreads = 128;
+constexpr int kRowsPerGroup = 64;
+constexpr int kRowsPerWarp = 16;
+constexpr int kConsumerWarps = 4 * kGroups;
+constexpr int kBlocksM = 1;
+constexpr int kBlocksN = kTileN / 8;
+constexpr int kBlocksV = kHeadDimV / 8;
+
+constexpr int kRowBytes = 128; // of a panel
+constexpr int kPanels = (kHeadDim + 63) / 64;
+constexpr int kPanelsV = (kHeadDimV + 63) / 64;
+constexpr int kBytesQ = kPanels * kRowsPerGroup * kRowBytes; // of one group
+constexpr int kBytesK = kPanels * kTileN * kRowBytes;
+constexpr int kBytesV = kPanelsV * kTileN * kRowBytes;
+constexpr int kBytesTiles = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
+
+static_assert(kGroups == 2 || kGroups == 3, "two or three consumer warpgroups, and the producer");
+static_assert(kTileM == kGroups * kRowsPerGroup, "a warpgroup multiplies 64 rows");
+static_assert(kTileN % 16 == 0 && kTileN <= 256, "whole steps of P V, one TMA box");
+static_assert(kStages == 2, "parities of K and V");
+static_assert(kElement == kElementF16 || kElement == kElementBf16,
+              "this family takes 16-bit Q, K, V");
+static_assert(!kCheckBounds, "checked builds are sm80's");
+
+// True: the softmax takes the accumulators as they are and folds the scale into its exponent.
+constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
+// True: cells inside the lengths may not count.
+constexpr bool kMasks = Variant::kHasMask || kBlockMask;
+// True: every tile is masked cell by cell.
+constexpr bool kMaskAtOnce =
+    Variant::kHasMask && Variant::kAlwaysPartial && !Variant::kScanned && !kBlockMask;
+
+__device__ __forceinline__ float minus_infinity()
+{
+    return __int_as_float(0xff800000);
+}
+
+using Scores = float[kBlocksM][kBlocksN][4];
+using Rows = Variant::Row[kBlocksM][2];
+
+// Values of rows are made once per item, unless they are nothing.
+constexpr bool kHasRows = sizeof(Variant::Row) >= 4;
+
+// One query tile of one head.
+struct Work {
+    int b, h;
+    int tile;                     // its number; -1: no more items
+    int q0;                       // first row
+    int q_rows;                   // rows >= q_rows are not of this sequence
+    int q_len;                    // rows >= q_len are not attended
+    int kv_len;                   // columns >= kv_len do not exist
+    int q_start, kv_start;        // rows of the tensors that are the sequence's first
+    int n_entries;                // of a schedule's list,
+    const uint2 *entries;         // or
+    bool foreign;                 // V has rows behind the sequence's last one
+    const unsigned char *classes; // block mask: of (b, h)
+    Variant::Tile t;
+    Variant::Row row[kHasRows ? kTileM : 1];
+};
+
+// What the producer tells of KV tiles: 32 of them, or that an item, or all, is over.
+enum SegmentKind { kSegmentTiles, kSegmentEnd, kSegmentStop };
+struct Segment {
+    int kind, window; // tile 32 * window is bit 0 of:
+    unsigned any;     // tiles that some group works on: these are loaded
+    facc_schedule_bits group[kGroups];
+};
+
+constexpr int kItems = 4, kSegments = 4;
+
+constexpr bool kTables = Variant::kStageCol || Variant::kStageDiag;
+struct Stage : CellTables<kStages, Variant::kStageCol, Variant::kStageDiag> {
+};
+
+// Barriers in pairs: full says that a slot may be read, empty that it may be written.
+struct Barrier {
+    unsigned long long word;
+    __device__ __forceinline__ unsigned address() const { return shared_address(&word); }
+    __device__ __forceinline__ void init(int arrivals) const { mbarrier_init(address(), arrivals); }
+    __device__ __forceinline__ void arrive() const { mbarrier_arrive(address()); }
+    // For the n-th use of one of `slots` slots: to be written (empty), to be read (full).
+    __device__ __forceinline__ void wait_full(int n, int slots) const
+    {
+        mbarrier_wait(address(), n / slots & 1);
+    }
+    __device__ __forceinline__ void wait_empty(int n, int slots) const
+    {
+        mbarrier_wait(address(), (n / slots & 1) ^ 1);
+    }
+    // By a warp, after all its lanes are done.
+    __device__ __forceinline__ void arrive_warp() const
+    {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0)
+            arrive();
+    }
+};
+
+struct Control {
+    Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
+    Barrier item_full[kItems], item_empty[kItems];
+    Barrier segment_full[kSegments], segment_empty[kSegments];
+    Barrier table_full[kStages];
+    Barrier started; // phase i: the loads of item i have begun
+    Segment segment[kSegments];
+    Work item[kItems];
+    Stage stage;
+};
+static_assert(kBytesTiles + static_cast<int>(sizeof(Control)) <= kSharedBytes,
+              "select.c leaves this much");
+
+// Addresses of tiles in shared memory.
+struct Tiles {
+    unsigned base;
+    __device__ __forceinline__ unsigned q(int buffer, int group) const
+    {
+        return base + (buffer * kGroups + group) * kBytesQ;
+    }
+    __device__ __forceinline__ unsigned k(int slot) const
+    {
+        return base + kQBuffers * kGroups * kBytesQ + slot * kBytesK;
+    }
+    __device__ __forceinline__ unsigned v(int slot) const { return k(kStages) + slot * kBytesV; }
+};
+
+// Registers of a thread, so that all of a multiprocessor are used: 65,536 / kThreads each at the
+// start (a multiple of 8), of which the producers give most to the consumers.
+constexpr int kProducerRegisters = kGroups == 2 ? 40 : 32;
+constexpr int kConsumerRegisters = kGroups == 2 ? 232 : 160;
+
+__device__ __forceinline__ void init_barriers(const Control &c)
+{
+    constexpr int kTableWarps = kTables ? 1 : 0;
+    for (int i = 0; i < kStages; ++i) {
+        c.k_full[i].init(1);
+        c.v_full[i].init(1);
+        c.table_full[i].init(1);
+        c.k_empty[i].init(kConsumerWarps);
+        c.v_empty[i].init(kConsumerWarps);
+    }
+    for (int i = 0; i < kQBuffers; ++i)
+        for (int g = 0; g < kGroups; ++g) {
+            c.q_full[i][g].init(1);
+            c.q_empty[i][g].init(4);
+        }
+    for (int i = 0; i < kItems; ++i) {
+        c.item_full[i].init(1);
+        c.item_empty[i].init(kConsumerWarps + 1 + kTableWarps);
+    }
+    for (int i = 0; i < kSegments; ++i) {
+        c.segment_full[i].init(1);
+        c.segment_empty[i].init(kConsumerWarps + kTableWarps);
+    }
+    c.started.init(1);
+    mbarrier_fence_init();
+}

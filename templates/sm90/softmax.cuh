@@ -1,0 +1,113 @@
+// From a tile of products to weights. The exponentials are first taken against the references that
+// the rows have: no maximum, no exchange between lanes, score and all in one stream. Only where that
+// gives too large a sum (or a NaN, or the row has no reference yet), and in tiles that are masked
+// cell by cell, the true maximum becomes the reference.
+#pragma once
+#include "sm90/shape.cuh"
+// after what it asks of a family:
+#include "common/score.cuh"
+
+// Of one thread, for its rows g and g + 8.
+struct RowState {
+    float reference[2]; // in log2 units; -inf until a score counts
+    float sum[2];       // of weights 2^(score - reference), of this thread's columns only
+};
+
+__device__ __forceinline__ void reset(RowState &state)
+{
+    state.reference[0] = state.reference[1] = minus_infinity();
+    state.sum[0] = state.sum[1] = 0.0f;
+}
+
+// What a row's sum over a tile may be with the old reference. A weight that becomes an MMA operand
+// is rounded; while none is more than 2 or dominates the row this averages out, as with the true
+// maximum. A key that would dominate gets its weight of exactly 1 by a new reference. The bound of
+// f16 keeps weights finite.
+constexpr float kMostSum = kElement == kElementF16 ? 32768.0f : 1048576.0f;
+
+__device__ __forceinline__ float most_sum(float sum)
+{
+    return fminf(fmaxf(4.0f * sum, 2.0f), kMostSum);
+}
+
+using Weights = unsigned[kTileN / 4]; // A fragments: register 2n + half has columns of block n
+
+// Weights 2^(x multiplier + offset) of a block of eight columns, packed; adds them to the sums.
+__device__ __forceinline__ void weigh_block(const float (&x)[4], int n, float multiplier,
+                                            const float (&offset)[2], Weights &p,
+                                            float (&sum)[2][2])
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float low = exp2_fast(fmaf(x[2 * half], multiplier, offset[half]));
+        const float high = exp2_fast(fmaf(x[2 * half + 1], multiplier, offset[half]));
+        sum[half][0] += low;
+        sum[half][1] += high;
+        p[2 * n + half] = pack_pair<kElement>(low, high);
+    }
+}
+
+// Against the references as they are. False (of the whole warp): the weights are no good.
+__device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
+                                              const Rows &rows, const Stage &stage, int slot,
+                                              int kv0, const Scores &s, RowState &state, Weights &p)
+{
+    Cells at(args, w, rows, slot, kv0);
+    const float multiplier = kRawScores          ? args.scale_log2
+                             : Variant::kHasScore ? Variant::multiplier(args, w.t)
+                                                  : 1.0f;
+    float offset[2] = {-state.reference[0], -state.reference[1]};
+    float sum[2][2] = {};
+    if constexpr (Variant::kHasScore && Variant::kHasOffset) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
+            offset[half] = 0.0f;
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < kBlocksN; ++n) {
+        float x[kBlocksM][4];
+        score_block<true, kMaskAtOnce, true>(args, w, rows, stage, at, n, s, x);
+        weigh_block(x[0], n, multiplier, offset, p, sum);
+    }
+    const float total[2] = {sum[0][0] + sum[0][1], sum[1][0] + sum[1][1]};
+    const bool good =
+        total[0] <= most_sum(state.sum[0]) && total[1] <= most_sum(state.sum[1]);
+    if (__any_sync(~0u, !good))
+        return false;
+    state.sum[0] += total[0];
+    state.sum[1] += total[1];
+    return true;
+}
+
+// With the true maximum as reference where it is larger; `factor` is what sums and output so far are
+// to be multiplied by (the sums are).
+__device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
+                                              const Rows &rows, const Stage &stage, int slot,
+                                              int kv0, Scores &s, RowState &state, Weights &p,
+                                              float (&factor)[2])
+{
+    Tops tops;
+    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
+    if (kv0 + kTileN > w.kv_len)
+        cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
+    float offset[2], sum[2][2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float top = tops.of[0][half];
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 1));
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 2)) * multiplier;
+        const float reference = max_or_nan(top, state.reference[half]);
+        offset[half] = reference == minus_infinity() ? 0.0f : -reference;
+        factor[half] = exp2_fast(state.reference[half] + offset[half]);
+        state.reference[half] = reference;
+    }
+#pragma unroll
+    for (int n = 0; n < kBlocksN; ++n)
+        weigh_block(s[0][n], n, multiplier, offset, p, sum);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        state.sum[half] = fmaf(state.sum[half], factor[half], sum[half][0] + sum[half][1]);
+}
