@@ -85,6 +85,8 @@ struct options {
     bool packed, block_mask; /* compile, emit, explain: of the variants */
     int32_t layout;          /* the same: FACC_LAYOUT_… */
     int32_t family;          /* FACC_FAMILY_… */
+    const char *lengths, *csv, *picture; /* bench: a list; paths */
+    bool peers;                          /* bench */
     const char *positional[256];
     int n_positional;
 };

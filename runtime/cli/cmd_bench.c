@@ -1,25 +1,44 @@
-/* facc bench: times a program on random inputs. In: options of a job and
- * --rounds. Out: a table or JSON on stdout. */
-#include "runtime/cli/cli.h"
+/* facc bench: times a program on random inputs, or facc's own variants over
+ * lengths. In: options. Out: a table or JSON on stdout, CSV, a picture. */
+#include "runtime/cli/bench.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char help[] =
-    "usage: facc bench [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
+    "usage: facc bench [options]\n"
+    "       facc bench [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
     "\n"
-    "Median time of one call over --rounds rounds (default 20), after\n"
-    "warm-up calls (GPU three, CPU one), and what it comes to: TFLOP/s with\n"
-    "every cell counted, and the bytes of Q, K, V, O and LSE over the time.\n"
-    "On a GPU each call makes the mask's schedule anew, if it has one.\n"
-    "Takes the input options of facc run.\n"
+    "Without a program and inputs: a table of facc's own variants (full,\n"
+    "causal, ALiBi, softcap, window, 16 documents) over lengths, in TFLOP/s of\n"
+    "the cells that count. The variants of a length take turns; on a GPU each\n"
+    "measurement is a burst of 8 ms after a pause of 20 ms, so that the card\n"
+    "stays below its power limit. On the CPU the sizes are small.\n"
+    "\n"
+    "  --lengths LIST  --head-dim D  --dtype T  --rounds N (default 7)\n"
+    "  --device cpu|gpu|gpu:N  --threads N  --json\n"
+    "  --csv FILE      one line for each variant and length\n"
+    "  --picture FILE  SVG: speed over length, a line for each variant\n"
+    "  --peers         then compares with PyTorch's cuDNN and FlexAttention\n"
+    "                  kernels, if FACC_PYTHON (or python3) imports torch; with\n"
+    "                  --csv into FILE_peers.csv\n"
+    "\n"
+    "With a program or inputs: median time of one call over --rounds rounds\n"
+    "(default 20), after warm-up calls (GPU three, CPU one), and what it comes\n"
+    "to: TFLOP/s with every cell counted, and the bytes of Q, K, V, O and LSE\n"
+    "over the time. On a GPU each call makes the mask's schedule anew, if it\n"
+    "has one. Takes the input options of facc run.\n"
     "\n"
     "  --rounds N   --json\n"
     "\n"
+    "example: facc bench --csv bench.csv --picture bench.svg\n"
+    "example: facc bench --lengths 1024,4096,16384 --head-dim 64 --peers\n"
     "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {JOB_OPTIONS, "rounds", NULL};
+static const char *const allowed[] = {
+    JOB_OPTIONS, "rounds", "lengths", "head-dim", "csv",
+    "picture",   "peers",  NULL};
 
 struct timing {
     double *ms; /* sorted */
@@ -94,15 +113,12 @@ static int report(const struct options *o, const struct job *job,
     return cli_print_json(j);
 }
 
-static int run(int argc, char **argv)
+/* One program on inputs of its own. */
+static int bench_program(const struct options *o)
 {
-    struct options o;
     struct job job;
     facc_kernel_info info = FACC_KERNEL_INFO_INIT;
-    int rc = options_parse(&command_bench, argc, argv, allowed, &o);
-    if (rc)
-        return rc < 0 ? EXIT_OK : rc;
-    rc = job_prepare(&command_bench, &o, &job);
+    int rc = job_prepare(&command_bench, o, &job);
     if (rc) {
         job_finish(&job);
         return rc;
@@ -112,17 +128,52 @@ static int run(int argc, char **argv)
         job_outputs(&job, job.variant.dtype, FACC_F32);
         job.variant.out_dtype = job.variant.dtype;
     }
-    struct timing t = {.n = o.rounds ? o.rounds : 20};
+    struct timing t = {.n = o->rounds ? o->rounds : 20};
     t.ms = cli_alloc((size_t)t.n * sizeof *t.ms);
     rc = job.device >= 0 ? time_gpu(&job, &t, &info) : time_cpu(&job, &t);
     if (!rc) {
         qsort(t.ms, (size_t)t.n, sizeof *t.ms, cli_compare_double);
-        rc = report(&o, &job, &t, &info);
+        rc = report(o, &job, &t, &info);
     }
     free(t.ms);
     job_finish(&job);
     return rc;
 }
 
+/* facc's own variants over lengths, and beside others. */
+static int bench_table(const struct options *o)
+{
+    struct bench_table *t = cli_alloc(sizeof *t);
+    int rc = bench_sweep(&command_bench, o, t);
+    if (!rc)
+        rc = bench_report(o, t);
+    if (!rc && o->peers)
+        rc = bench_peers(o, t->device_index);
+    free(t);
+    return rc;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options o;
+    int rc = options_parse(&command_bench, argc, argv, allowed, &o);
+    if (rc)
+        return rc < 0 ? EXIT_OK : rc;
+    bool sequences = false;
+    for (int i = 0; i < SEQ_ARRAYS; i++)
+        sequences |= o.sequences[i] != NULL;
+    const bool program = o.file || o.score || o.mask || o.q || o.k || o.v ||
+                         o.has_shape || o.n_tensors || o.n_params ||
+                         o.has_scale || sequences;
+    if (program && (o.lengths || o.head_dims || o.csv || o.picture || o.peers))
+        return cli_usage(&command_bench,
+                         "--lengths, --head-dim, --csv, --picture and --peers "
+                         "are of the table, which has no program and inputs");
+    if (o.peers && o.json)
+        return cli_usage(&command_bench,
+                         "--peers prints tables: not with --json");
+    return program ? bench_program(&o) : bench_table(&o);
+}
+
 const struct command command_bench = {
-    "bench", "time a program on random inputs", help, run};
+    "bench", "time a program, or a table of variants", help, run};

@@ -47,7 +47,11 @@ enum option_id {
     OPT_HEAD,
     OPT_TILE,
     OPT_LAYOUT,
-    OPT_FAMILY
+    OPT_FAMILY,
+    OPT_LENGTHS,
+    OPT_CSV,
+    OPT_PICTURE,
+    OPT_PEERS
 };
 
 static const struct option all_options[] = {
@@ -89,6 +93,10 @@ static const struct option all_options[] = {
     {"tile", required_argument, NULL, OPT_TILE},
     {"layout", required_argument, NULL, OPT_LAYOUT},
     {"family", required_argument, NULL, OPT_FAMILY},
+    {"lengths", required_argument, NULL, OPT_LENGTHS},
+    {"csv", required_argument, NULL, OPT_CSV},
+    {"picture", required_argument, NULL, OPT_PICTURE},
+    {"peers", no_argument, NULL, OPT_PEERS},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -324,6 +332,9 @@ static const char **text_of(int id, struct options *o)
         {OPT_ARCH, &o->arch},
         {OPT_HEAD_DIM, &o->head_dims},
         {OPT_WHAT, &o->what},
+        {OPT_LENGTHS, &o->lengths},
+        {OPT_CSV, &o->csv},
+        {OPT_PICTURE, &o->picture},
         {OPT_CU_Q, &o->sequences[SEQ_CU_Q]},
         {OPT_CU_KV, &o->sequences[SEQ_CU_KV]},
         {OPT_USED_Q, &o->sequences[SEQ_USED_Q]},
@@ -342,6 +353,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_CHECK_BOUNDS ? &o->check_bounds
            : id == OPT_PACKED       ? &o->packed
            : id == OPT_BLOCK_MASK   ? &o->block_mask
+           : id == OPT_PEERS        ? &o->peers
                                     : NULL;
 }
 
