@@ -231,11 +231,10 @@ static int section_heads(const struct args_sizes *z, bool by_b, bool by_h,
     const int64_t rows =
         (int64_t)(z->packed ? 1 : z->B) * z->Hkv * (int64_t)z->Tkv;
     const double bytes = 2.0 * (z->D + z->Dv) * (double)rows;
-    const double by_bytes =
-        bytes > SECTION_BYTES ? heads * (SECTION_BYTES / bytes) : (double)heads;
-    const int least = (SECTION_TILES + tiles - 1) / tiles;
-    int n = by_bytes > least ? (int)by_bytes : least;
-    n = n < heads ? heads / n : 1; /* sections */
+    const int most = heads / ((SECTION_TILES + tiles - 1) / tiles);
+    const double by_bytes = bytes / SECTION_BYTES + 0.5;
+    int n = by_bytes < most ? (int)by_bytes : most; /* sections */
+    n = n > 1 ? n : 1;
     return (heads + n - 1) / n;
 }
 
