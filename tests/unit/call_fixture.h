@@ -34,7 +34,8 @@ struct call {
     facc_scalar_value params[2];
 };
 
-static char memory[64]; /* never read: addresses of the right alignment */
+/* never read: addresses of the right alignment */
+_Alignas(256) static char memory[64];
 
 static inline facc_tensor tensor(facc_dtype t, int rank, int64_t s0, int64_t s1,
                                  int64_t s2, int64_t s3)

@@ -14,6 +14,7 @@ struct recorded {
     cu_context current;
     struct seen {
         enum entry entry;
+        int library; /* 0: of the first code, 1: of the second */
         unsigned grid, block, shared;
         cu_stream stream;
     } seen[16];          /* launches, the 17th on the last one's place */
@@ -22,11 +23,18 @@ struct recorded {
     cu_stream stream;
     unsigned char args[4096];
     int arch_major, arch_minor, multiprocessors;
-    cu_result launch_result;
+    cu_result launch_result, encode_result;
+    int encodes;
+    struct encoded { /* tensor maps, the fourth on the third one's place */
+        int type, rank, interleave, swizzle, promotion, fill;
+        void *address;
+        uint64_t extent[4], stride[3];
+        uint32_t box[4], step[4];
+    } encoded[3];
 };
 static struct recorded rec;
-static int context_object, library_object;
-static int function_object[N_ENTRIES];
+static int context_object, library_object[2];
+static int function_object[2][N_ENTRIES];
 
 static inline cu_result f_name(cu_result r, const char **s)
 {
@@ -109,8 +117,7 @@ static inline cu_result f_load(cu_library *lib, const void *code, int *jo,
 {
     (void)code, (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
     usleep(10000); /* so that threads overlap */
-    rec.loads++;
-    *lib = (cu_library)(void *)&library_object;
+    *lib = (cu_library)(void *)&library_object[rec.loads++ % 2];
     return 0;
 }
 static inline cu_result f_unload(cu_library lib)
@@ -121,12 +128,12 @@ static inline cu_result f_unload(cu_library lib)
 }
 static inline cu_result f_kernel(cu_kernel *k, cu_library lib, const char *name)
 {
-    (void)lib;
+    const long n = (int *)(void *)lib - library_object;
     if (rec.missing && strcmp(name, rec.missing) == 0)
         return CU_ERROR_NOT_FOUND;
     for (int e = 0; e < N_ENTRIES; e++)
         if (strcmp(name, entry_name((enum entry)e)) == 0) {
-            *k = (cu_kernel)(void *)&function_object[e];
+            *k = (cu_kernel)(void *)&function_object[n][e];
             return 0;
         }
     return CU_ERROR_NOT_FOUND;
@@ -144,9 +151,9 @@ static inline cu_result f_get(int *v, int which, cu_kernel k, cu_device device)
 }
 static inline cu_result f_put(int which, int v, cu_kernel k, cu_device device)
 {
+    const long e = ((int *)(void *)k - function_object[0]) % N_ENTRIES;
     (void)v, (void)device;
-    return which == CU_FUNC_MAX_DYNAMIC_SHARED &&
-                   (void *)k == &function_object[ENTRY_FORWARD]
+    return which == CU_FUNC_MAX_DYNAMIC_SHARED && e == ENTRY_FORWARD
                ? 0
                : CU_ERROR_INVALID_VALUE;
 }
@@ -156,12 +163,12 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
                                  void **params, void **extra)
 {
     /* ck_assert writes to a file, also when it holds: it would be timed */
-    const long e = (int *)(void *)f - function_object;
-    rec.odd += rec.unwaited > 0 || e < 0 || e >= N_ENTRIES || gx == 0 ||
+    const long n = (int *)(void *)f - function_object[0], e = n % N_ENTRIES;
+    rec.odd += rec.unwaited > 0 || n < 0 || n >= 2 * N_ENTRIES || gx == 0 ||
                rec.current != (cu_context)(void *)&context_object || gy != 1 ||
                gz != 1 || by != 1 || bz != 1 || extra != NULL;
-    rec.seen[rec.launches < 16 ? rec.launches : 15] =
-        (struct seen){(enum entry)e, gx, bx, shared, stream};
+    rec.seen[rec.launches < 16 ? rec.launches : 15] = (struct seen){
+        (enum entry)e, (int)(n / N_ENTRIES), gx, bx, shared, stream};
     rec.launches++;
     rec.grid = gx;
     rec.block = bx;
@@ -169,6 +176,29 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
     rec.stream = stream;
     memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8);
     return rec.launch_result;
+}
+
+static inline cu_result f_encode(void *map, int type, uint32_t rank,
+                                 void *address, const uint64_t *extent,
+                                 const uint64_t *stride, const uint32_t *box,
+                                 const uint32_t *step, int interleave,
+                                 int swizzle, int promotion, int fill)
+{
+    struct encoded *e = &rec.encoded[rec.encodes < 3 ? rec.encodes : 2];
+    e->type = type;
+    e->rank = (int)rank;
+    e->interleave = interleave;
+    e->swizzle = swizzle;
+    e->promotion = promotion;
+    e->fill = fill;
+    e->address = address;
+    memcpy(e->extent, extent, sizeof e->extent);
+    memcpy(e->stride, stride, sizeof e->stride);
+    memcpy(e->box, box, sizeof e->box);
+    memcpy(e->step, step, sizeof e->step);
+    rec.odd += (uintptr_t)map % 128 != 0;
+    memset(map, ++rec.encodes, 128);
+    return rec.encode_result;
 }
 
 /* Gives the context a driver of two devices, which ctx_free closes. */
@@ -201,6 +231,7 @@ static inline void fake_driver(facc_ctx *ctx)
     drv->KernelGetAttribute = f_get;
     drv->KernelSetAttribute = f_put;
     drv->LaunchKernel = f_launch;
+    drv->TensorMapEncodeTiled = f_encode;
     ctx->driver = drv;
 }
 
@@ -208,42 +239,60 @@ static inline void fake_driver(facc_ctx *ctx)
  * are those of a program without a mask. */
 struct made_kernel {
     struct call call;
-    struct module *module;
+    struct module *module, *second; /* second: NULL for one code */
     facc_kernel *kernel;
 };
 
-static inline void make_kernel(struct made_kernel *m)
+static inline struct module *make_module(const struct plan *p)
+{
+    struct module *m = calloc(1, sizeof *m);
+    ck_assert_ptr_nonnull(m);
+    pthread_mutex_init(&m->lock, NULL);
+    m->entries = schedule_entries(&p->facts, &p->config);
+    return m;
+}
+
+/* Of m->call and its variant. */
+static inline void make_kernel_of_call(struct made_kernel *m)
 {
     struct diag d;
     struct plans plans;
     diag_init(&d);
-    open_call(&m->call);
     fake_driver(m->call.ctx);
     ck_assert_msg(kernel_configure(m->call.ctx, m->call.program,
                                    &m->call.variant, &plans, &d),
                   "%s", d.message);
-    m->module = calloc(1, sizeof *m->module);
     m->kernel = calloc(1, sizeof *m->kernel);
-    ck_assert(m->module && m->kernel);
-    pthread_mutex_init(&m->module->lock, NULL);
-    m->module->entries = schedule_entries(&m->kernel->plans.plan[0].facts,
-                                          &m->kernel->plans.plan[0].config);
+    ck_assert_ptr_nonnull(m->kernel);
     m->kernel->ctx = m->call.ctx;
+    m->kernel->plans = plans;
+    for (int i = 0; i < plans.n; i++)
+        memset(&m->kernel->plans.plan[i].facts, 0, sizeof plans.plan[i].facts);
+    m->module = make_module(&m->kernel->plans.plan[0]);
+    m->second = plans.n > 1 ? make_module(&m->kernel->plans.plan[1]) : NULL;
     m->kernel->module[0] = m->module;
-    m->kernel->plans.n = 1;
-    m->kernel->plans.plan[0].config = plans.plan[0].config;
-    m->kernel->plans.plan[0].arch = plans.plan[0].arch;
+    m->kernel->module[1] = m->second;
     m->kernel->args_size = 1408; /* 1152 + 144 + 16, rounded up to 128 */
     ck_assert(
         signature_copy(&m->kernel->signature, &m->call.program->signature));
 }
 
+static inline void make_kernel(struct made_kernel *m)
+{
+    open_call(&m->call);
+    make_kernel_of_call(m);
+}
+
 static inline void drop_kernel(struct made_kernel *m)
 {
+    struct module *both[2] = {m->module, m->second};
     ck_assert(rec.odd == 0 && rec.unwaited == 0);
     facc_kernel_free(m->kernel);
-    pthread_mutex_destroy(&m->module->lock);
-    free(m->module);
+    for (int i = 0; i < 2; i++) {
+        if (both[i])
+            pthread_mutex_destroy(&both[i]->lock);
+        free(both[i]);
+    }
     close_call(&m->call);
 }
 
