@@ -1,7 +1,7 @@
 /* Graph to CUDA text. variant.c prints `struct Variant` (scoped functions),
- * unit.c the configuration header, wgmma.c Hopper's products; unit.c joins them with the embedded template
- * files into a unit that NVRTC compiles. The splice contract is
- * templates/README.md. */
+ * unit.c the configuration header, wgmma.c Hopper's products; unit.c joins them
+ * with the embedded template files into a unit that NVRTC compiles. The splice
+ * contract is templates/README.md. */
 #ifndef FACC_EMIT_H
 #define FACC_EMIT_H
 

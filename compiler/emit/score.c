@@ -247,11 +247,31 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
  * 0.96e-5 under 50. */
 static const double max_tanh_factor = 50;
 
+/* outer * tanh_fast(alpha * SCORE). */
+static bool find_narrow(struct ir_graph *g, ir_ref score,
+                        const struct affine_score *a, struct score_frame *out)
+{
+    const ir_ref core = a->outer ? a->inner : score;
+    struct affine_score x;
+    if (!ir_is(g, core, IR_FTANH_FAST))
+        return true;
+    if (!pass_affine_score(g, ir_arg(g, core, 0), &x))
+        return false;
+    if (x.affine && ir_is(g, x.beta, IR_CONST_F) &&
+        ir_node(g, x.beta)->f == 0) {
+        out->alpha = x.alpha;
+        out->outer = a->outer ? a->outer : ir_const_f(g, 1);
+    }
+    return !g->failed;
+}
+
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out)
 {
     struct affine_score a;
     *out = (struct score_frame){.inner = score, .log2 = true, .multiplier = 1};
     if (!pass_affine_score(g, score, &a))
+        return false;
+    if (!find_narrow(g, score, &a, out))
         return false;
     if (a.affine || !ir_is(g, a.outer, IR_CONST_F))
         return true;
@@ -333,4 +353,20 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
         return NULL;
     return writer_format(e, "        moved%s %s= by;\n", strchr(name, '.'),
                          a.negative ? "-" : "+");
+}
+
+/* --- the cheap form ------------------------------------------------------ */
+
+const char *score_narrow_value(struct emitter *e, ir_ref alpha, ir_ref by)
+{
+    const char *factor = scale(e, alpha, false);
+    return writer_format(e, "facc_narrow_tanh(%s, %s)", factor,
+                         score_times_log2e(e, PLACE_SCORE, by));
+}
+
+const char *score_narrow(struct emitter *e, const struct score_frame *f)
+{
+    if (f->alpha == IR_NONE)
+        return NULL;
+    return member_name(e, PLACE_TILE, MEMBER_NARROW, f->alpha, f->outer);
 }

@@ -253,9 +253,29 @@ static void add_offset(struct strbuf *out, const char *statement)
                 statement ? statement : "");
 }
 
+/* The cheap form: exact enough while its widest score is below the limit. */
+static void add_narrow(struct strbuf *out, const char *member)
+{
+    strbuf_add(out, "\n    static FACC_FN float narrow_score(const KernelArgs "
+                    "&args, const Tile &t, const Row &r, const Col &k,\n"
+                    "            const Diag &d, const Base &base, float s, int "
+                    "q, int kv0, int c, float &widest)\n    {\n");
+    if (member)
+        strbuf_addf(out, "        return facc_narrow_cell(%s, s, widest);\n",
+                    member);
+    else
+        strbuf_add(out, "        return s;\n");
+    strbuf_addf(out,
+                "    }\n\n    static FACC_FN float narrow_limit(const "
+                "KernelArgs &args, const Tile &t)\n    {\n        return "
+                "%s%s;\n    }\n",
+                member ? member : "-1.0f", member ? ".limit" : "");
+}
+
 struct texts {
     const char *score, *mask, *multiplier, *shift;
     const char *offset; /* statement of offset_by, or NULL */
+    const char *narrow; /* Tile's member for the cheap form, or NULL */
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
@@ -279,6 +299,8 @@ static void add_variant(struct emitter *e, const struct texts *t,
                 emit_bool(t->reverse));
     strbuf_addf(out, "    static constexpr bool kHasOffset = %s;\n",
                 emit_bool(t->offset != NULL));
+    strbuf_addf(out, "    static constexpr bool kHasNarrow = %s;\n",
+                emit_bool(t->narrow != NULL));
     strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
                 emit_bool(is_staged(e, PLACE_COL)));
     strbuf_addf(out, "    static constexpr bool kStageDiag = %s;\n\n",
@@ -295,6 +317,7 @@ static void add_variant(struct emitter *e, const struct texts *t,
     add_constant(out, "shift", t->shift);
     add_cell(e, out, "float score", PLACE_SCORE, t->score);
     add_offset(out, t->offset);
+    add_narrow(out, t->narrow);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
     strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
                     "&args, const Tile &t, int q_first, int q_last)\n"
@@ -316,6 +339,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
     writer_count_uses(e, PLACE_SCORE, frame->inner);
     t->score = writer_bare(e, score_cell(e, frame));
     t->offset = score_offset(e, frame, t->score);
+    t->narrow = score_narrow(e, frame);
     t->multiplier = expr_float_const(e, frame->multiplier);
     t->shift = expr_float_const(e, frame->shift);
     writer_count_uses(e, PLACE_MASK, keep);

@@ -43,13 +43,14 @@ enum member_kind {
     MEMBER_FORM_SAT,   /* the same, saturated to 32 bits */
     MEMBER_FORM_FLOAT, /* the same as a float */
     MEMBER_FAULT,      /* checked builds: its first bad read, or 0 */
-    MEMBER_SLOPE       /* … times a tile value `by` times log2(e) */
+    MEMBER_SLOPE,      /* … times a tile value `by` times log2(e) */
+    MEMBER_NARROW      /* by * tanh(value * scale * s) times log2(e), s small */
 };
 
 struct member {
     enum place place;
     enum member_kind kind;
-    ir_ref node, by;  /* by: MEMBER_SLOPE's factor, else IR_NONE */
+    ir_ref node, by;  /* by: a factor of MEMBER_SLOPE, _NARROW, else IR_NONE */
     const char *name; /* "t.t1" as used, the member itself after the dot */
     const char *type;
     const char *value; /* text in its place; NULL: another member's */
@@ -67,6 +68,8 @@ struct score_frame {
     bool tanh_below; /* or facc_tanh_below of it (it is twice tanh's operand) */
     bool log2;       /* the cell's value is times log2(e), multiplier is 1 */
     double multiplier, shift;
+    ir_ref alpha, outer; /* score = outer * tanh_fast(alpha * SCORE), both of
+                            tile scope; IR_NONE: it is not so */
 };
 
 struct place_text {
@@ -186,6 +189,10 @@ const char *score_cell(struct emitter *e, const struct score_frame *f);
  * in the Base called moved. NULL: none does. */
 const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell);
+/* The name of Tile's facc_narrow, the score's cheap form; NULL: none. */
+const char *score_narrow(struct emitter *e, const struct score_frame *f);
+/* Its value: by * tanh(alpha * scale * s). */
+const char *score_narrow_value(struct emitter *e, ir_ref alpha, ir_ref by);
 /* After the other facts: fills free_log2. */
 bool score_facts(struct emitter *e);
 /* A float times log2(e), in a place. */

@@ -161,6 +161,30 @@ FACC_FN float facc_tanh_below(float x)
     return -facc_rcp(1.0f + facc_ex2(x));
 }
 
+// by * tanh(factor * s) of small arguments without the function unit: s * (a0 + a1 s^2 + a2 s^4).
+// Where s^2 <= limit, tanh's relative error is below 1e-4 (minimax on [0, 0.65]), less than
+// facc_tanh_fast's. Factors that would leave f32's range have a limit that nothing meets.
+struct facc_narrow {
+    float a0, a1, a2, limit;
+};
+
+FACC_FN facc_narrow facc_narrow_tanh(float factor, float by)
+{
+    constexpr float kSquare = 0.4225f, kLeast = 1e-5f, kMost = 1e5f, kMostBy = 1e10f;
+    const float size = fabsf(factor), square = factor * factor, a = by * factor;
+    const bool fits = size >= kLeast && size <= kMost && fabsf(by) <= kMostBy;
+    return facc_narrow{a * 0.99990153f, a * square * -0.32906365f,
+                       a * square * square * 0.10479579f, fits ? kSquare * facc_rcp(square) : -1.0f};
+}
+
+// `widest` becomes the largest s^2 so far, or NaN for ever.
+FACC_FN float facc_narrow_cell(const facc_narrow &n, float s, float &widest)
+{
+    const float square = s * s;
+    widest = facc_max_nan(widest, square);
+    return s * fmaf(fmaf(square, n.a2, n.a1), square, n.a0);
+}
+
 FACC_FN float facc_sigmoid(float x)
 {
     return facc_rcp(1.0f + expf(-x));

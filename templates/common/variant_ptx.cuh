@@ -27,6 +27,14 @@ FACC_FN float facc_tanh_fast(float x)
     return y;
 }
 
+// NaN if either is one.
+FACC_FN float facc_max_nan(float a, float b)
+{
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
 FACC_FN float facc_half_bits(unsigned bits)
 {
     float y;

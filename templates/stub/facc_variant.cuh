@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -44,6 +45,12 @@ struct Variant {
         return s * args.scale_log2;
     }
     static FACC_FN Base offset_by(const Base &base, float) { return base; }
+    static FACC_FN float narrow_score(const KernelArgs &, const Tile &, const Row &, const Col &,
+                                      const Diag &, const Base &, float s, int, int, int, float &)
+    {
+        return s;
+    }
+    static FACC_FN float narrow_limit(const KernelArgs &, const Tile &) { return -1.0f; }
     static FACC_FN bool mask(const KernelArgs &, const Tile &, const Row &, const Col &,
                              const Diag &, const Base &, float, int, int, int)
     {

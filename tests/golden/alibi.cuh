@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -32,7 +33,7 @@ struct Variant {
         Tile t;
 #line 5 "alibi.lua"
         t.t1 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
-#line 36 "facc_variant.cuh"
+#line 37 "facc_variant.cuh"
         return t;
     }
 
@@ -61,7 +62,7 @@ struct Variant {
         base.b1 = t.t1 * (float)(kv0 - q);
 #line 7 "alibi.lua"
         base.b2 = q - kv0;
-#line 65 "facc_variant.cuh"
+#line 66 "facc_variant.cuh"
         return base;
     }
 
@@ -86,6 +87,17 @@ struct Variant {
         Base moved = base;
         moved.b1 += by;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

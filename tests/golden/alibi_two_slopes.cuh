@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -38,7 +39,7 @@ struct Variant {
         t.t2 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
 #line 3 "alibi_two_slopes.lua"
         t.t3 = facc_fold(args.params[0].f, kLog2e);
-#line 42 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -67,7 +68,7 @@ struct Variant {
         base.b1 = t.t2 * (float)(q - kv0);
 #line 6 "alibi_two_slopes.lua"
         base.b2 = t.t3 * (float)(2ll * (long long)q - (long long)kv0);
-#line 71 "facc_variant.cuh"
+#line 72 "facc_variant.cuh"
         return base;
     }
 
@@ -92,6 +93,17 @@ struct Variant {
         Base moved = base;
         moved.b1 -= by;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

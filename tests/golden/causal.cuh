@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -53,7 +54,7 @@ struct Variant {
         Base base;
 #line 1 "causal.lua"
         base.b1 = q - kv0;
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return base;
     }
 
@@ -77,6 +78,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

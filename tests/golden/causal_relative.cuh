@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = true;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -56,7 +57,7 @@ struct Variant {
         base.b1 = kLog2e * (float)(q - kv0);
 #line 4 "causal_relative.lua"
         base.b2 = q - kv0;
-#line 60 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return base;
     }
 
@@ -81,6 +82,17 @@ struct Variant {
         Base moved = base;
         moved.b1 += by;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +36,7 @@ struct Variant {
         t.t1 = facc_fold(2.0f, args.scale_log2);
 #line 5 "dense_bias.lua"
         t.t2 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h);
-#line 39 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -46,7 +47,7 @@ struct Variant {
         r.r1 = facc_fold(facc_load_e4m3(args.tensors[1], facc_at<0>(args.tensors[1], q)), kLog2e);
 #line 5 "dense_bias.lua"
         r.r2 = t.t2 + facc_at<2>(args.tensors[0], q);
-#line 50 "facc_variant.cuh"
+#line 51 "facc_variant.cuh"
         return r;
     }
 
@@ -88,6 +89,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -11,6 +11,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -38,7 +39,7 @@ struct Variant {
         Tile t;
 #line 7 "document_window.lua"
         t.t1 = (int)args.params[0].i >= 0;
-#line 42 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -49,7 +50,7 @@ struct Variant {
         r.r1 = (long long)(int)args.params[0].i - (long long)q;
 #line 6 "document_window.lua"
         r.r2 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 53 "facc_variant.cuh"
+#line 54 "facc_variant.cuh"
         return r;
     }
 
@@ -58,7 +59,7 @@ struct Variant {
         Col k;
 #line 6 "document_window.lua"
         k.k1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
-#line 62 "facc_variant.cuh"
+#line 63 "facc_variant.cuh"
         return k;
     }
 
@@ -75,7 +76,7 @@ struct Variant {
         base.b1 = facc_saturate(r.r1 + (long long)kv0);
 #line 7 "document_window.lua"
         base.b2 = q - kv0;
-#line 79 "facc_variant.cuh"
+#line 80 "facc_variant.cuh"
         return base;
     }
 
@@ -99,6 +100,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -145,7 +157,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 149 "facc_variant.cuh"
+#line 161 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -169,7 +181,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 173 "facc_variant.cuh"
+#line 185 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -188,6 +200,6 @@ struct Variant {
 #line 7 "document_window.lua"
         const bool f4 = f1 | f2 | f3 | !t.t1, t4 = t1 & t2 & t3 & t.t1;
         return facc_verdict(f4, t4);
-#line 192 "facc_variant.cuh"
+#line 204 "facc_variant.cuh"
     }
 };

@@ -11,6 +11,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -41,7 +42,7 @@ struct Variant {
         Row r;
 #line 6 "float_mask.lua"
         r.r1 = __fadd_rn(__fmul_rn(args.params[0].f, facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], q))), 1.0f);
-#line 45 "facc_variant.cuh"
+#line 46 "facc_variant.cuh"
         return r;
     }
 
@@ -54,7 +55,7 @@ struct Variant {
         k.k1 = __fadd_rn(__fmul_rn(facc_exp(v1), args.params[0].f), 0.5f);
 #line 5 "float_mask.lua"
         k.k2 = v1;
-#line 58 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return k;
     }
 
@@ -69,7 +70,7 @@ struct Variant {
         Base base;
 #line 6 "float_mask.lua"
         base.b1 = q - kv0;
-#line 73 "facc_variant.cuh"
+#line 74 "facc_variant.cuh"
         return base;
     }
 
@@ -93,6 +94,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -136,7 +148,7 @@ struct Variant {
         s.lo2 = facc_min(s.lo2, v1);
         s.hi2 = facc_max(s.hi2, v1);
         s.nan2 |= v1 != v1;
-#line 140 "facc_variant.cuh"
+#line 152 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -176,7 +188,7 @@ struct Variant {
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
         s.nan1 |= v1 != v1;
-#line 180 "facc_variant.cuh"
+#line 192 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -203,6 +215,6 @@ struct Variant {
 #line 6 "float_mask.lua"
         const bool f6 = v4.f | v5.f, t6 = v4.t & v5.t;
         return facc_verdict(f6, t6);
-#line 207 "facc_variant.cuh"
+#line 219 "facc_variant.cuh"
     }
 };

@@ -11,6 +11,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -54,7 +55,7 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 58 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return base;
     }
 
@@ -78,6 +79,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -120,6 +132,6 @@ struct Variant {
 #line 6 "gated_score.lua"
         const bool t2 = t1;
         return facc_verdict(true, t2);
-#line 124 "facc_variant.cuh"
+#line 136 "facc_variant.cuh"
     }
 };

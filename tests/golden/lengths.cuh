@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -40,7 +41,7 @@ struct Variant {
         t.t2 = facc_len_kv(args, b) - 1;
 #line 4 "lengths.lua"
         t.t3 = args.Sq - args.Skv;
-#line 44 "facc_variant.cuh"
+#line 45 "facc_variant.cuh"
         return t;
     }
 
@@ -49,7 +50,7 @@ struct Variant {
         Row r;
 #line 5 "lengths.lua"
         r.r1 = args.Sq - q - args.Skv;
-#line 53 "facc_variant.cuh"
+#line 54 "facc_variant.cuh"
         return r;
     }
 
@@ -72,7 +73,7 @@ struct Variant {
         base.b1 = facc_saturate((long long)r.r1 + (long long)kv0);
 #line 4 "lengths.lua"
         base.b2 = t.t2 - kv0;
-#line 76 "facc_variant.cuh"
+#line 77 "facc_variant.cuh"
         return base;
     }
 
@@ -96,6 +97,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -11,6 +11,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +36,7 @@ struct Variant {
         Tile t;
 #line 5 "paged.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 39 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -44,7 +45,7 @@ struct Variant {
         Row r;
 #line 7 "paged.lua"
         r.r1 = q - 100;
-#line 48 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -59,7 +60,7 @@ struct Variant {
         k.k1 = 16ll * (long long)v1 + (long long)v2;
 #line 7 "paged.lua"
         k.k2 = v1 >= 0;
-#line 63 "facc_variant.cuh"
+#line 64 "facc_variant.cuh"
         return k;
     }
 
@@ -95,6 +96,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -149,7 +161,7 @@ struct Variant {
             s.lo1 = facc_min(s.lo1, v3);
             s.hi1 = facc_max(s.hi1, v3);
         }
-#line 153 "facc_variant.cuh"
+#line 165 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -168,6 +180,6 @@ struct Variant {
 #line 7 "paged.lua"
         const bool f3 = ks.f0 | f1 | f2, t3 = ks.t0 & t1 & t2;
         return facc_verdict(f3, t3);
-#line 172 "facc_variant.cuh"
+#line 184 "facc_variant.cuh"
     }
 };

@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -31,7 +32,7 @@ struct Variant {
         Tile t;
 #line 5 "relative_bias.lua"
         t.t1 = facc_at<0>(args.tensors[0], h);
-#line 35 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -52,7 +53,7 @@ struct Variant {
         Diag d;
 #line 5 "relative_bias.lua"
         d.d1 = facc_fold(facc_load_f16(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], facc_min(facc_max(-q_minus_kv, -128), 128) + 128)), kLog2e);
-#line 56 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return d;
     }
 
@@ -82,6 +83,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

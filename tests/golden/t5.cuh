@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -31,7 +32,7 @@ struct Variant {
         Tile t;
 #line 8 "t5.lua"
         t.t1 = facc_at<1>(args.tensors[0], h);
-#line 35 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -56,7 +57,7 @@ struct Variant {
         const int v2 = ((q_minus_kv >= 8) | ((q_minus_kv + 8) <= 0)) ? (int)facc_min((long long)facc_floor_i32((logf((float)(v1) * 0.125f) / 2.7725887298583984f) * 8.0f) + 8ll, 15ll) : v1;
 #line 8 "t5.lua"
         d.d1 = facc_fold(facc_load_bf16(args.tensors[0], t.t1 + facc_at<0>(args.tensors[0], ((q_minus_kv < 0) ? 16 : 0) + v2)), kLog2e);
-#line 60 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return d;
     }
 
@@ -86,6 +87,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -11,6 +11,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -38,7 +39,7 @@ struct Variant {
         Tile t;
 #line 6 "where_sum.lua"
         t.t1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], h));
-#line 42 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -53,7 +54,7 @@ struct Variant {
         r.r2 = v1;
 #line 9 "where_sum.lua"
         r.r3 = r.r2 - 1;
-#line 57 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return r;
     }
 
@@ -62,7 +63,7 @@ struct Variant {
         Col k;
 #line 9 "where_sum.lua"
         k.k1 = (int)((unsigned)kv / 64u);
-#line 66 "facc_variant.cuh"
+#line 67 "facc_variant.cuh"
         return k;
     }
 
@@ -73,7 +74,7 @@ struct Variant {
         const float v1 = t.t1 ? (((((q_minus_kv <= 0) ? 0.0f : 0.5f) + ((q_minus_kv <= 16) ? 0.0f : 0.5f)) + ((q_minus_kv <= 32) ? 0.0f : 0.5f)) + ((q_minus_kv <= 48) ? 0.0f : 0.5f)) : 0.0f;
 #line 9 "where_sum.lua"
         d.d1 = facc_fold((-v1), kLog2e);
-#line 77 "facc_variant.cuh"
+#line 78 "facc_variant.cuh"
         return d;
     }
 
@@ -103,6 +104,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
@@ -143,7 +155,7 @@ struct Variant {
         const int v1 = (int)((unsigned)q / 64u);
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 147 "facc_variant.cuh"
+#line 159 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -167,7 +179,7 @@ struct Variant {
         const int v1 = (int)((unsigned)kv / 64u);
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 171 "facc_variant.cuh"
+#line 183 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -186,6 +198,6 @@ struct Variant {
 #line 9 "where_sum.lua"
         const bool f4 = f1 & f2 & f3, t4 = t1 | t2 | t3;
         return facc_verdict(f4, t4);
-#line 190 "facc_variant.cuh"
+#line 202 "facc_variant.cuh"
     }
 };

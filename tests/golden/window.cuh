@@ -10,6 +10,7 @@ struct Variant {
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -34,7 +35,7 @@ struct Variant {
         Tile t;
 #line 4 "window.lua"
         t.t1 = (long long)(int)args.params[0].i - 1ll;
-#line 38 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -43,7 +44,7 @@ struct Variant {
         Row r;
 #line 4 "window.lua"
         r.r1 = (long long)(int)args.params[0].i - (long long)q - 1ll;
-#line 47 "facc_variant.cuh"
+#line 48 "facc_variant.cuh"
         return r;
     }
 
@@ -66,7 +67,7 @@ struct Variant {
         base.b1 = q - kv0;
 #line 4 "window.lua"
         base.b2 = facc_saturate(r.r1 + (long long)kv0);
-#line 70 "facc_variant.cuh"
+#line 71 "facc_variant.cuh"
         return base;
     }
 
@@ -90,6 +91,17 @@ struct Variant {
     {
         Base moved = base;
         return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return s;
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return -1.0f;
     }
 
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,

@@ -101,10 +101,10 @@ static inline void emit_put_variant(FILE *f, struct program *p, int k,
     emit_put_header(f, strbuf_text(&variant));
     fprintf(f,
             "#define CELLS cells_%d\n#define MOVED moved_%d\n"
-            "#define TILE tile_%d\n"
+            "#define NARROW narrow_%d\n#define TILE tile_%d\n"
             "#define PLAN plan_%d\n#define TIME time_%d\n"
             "#include \"tests/unit/emit_cells.h\"\n}\n",
-            k, k, k, k, k);
+            k, k, k, k, k, k);
     arena_free(a);
 }
 

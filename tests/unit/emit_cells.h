@@ -1,6 +1,6 @@
 // Generated variants on the CPU, part 2: what test_emit.c calls. Included once
-// per variant inside its namespace, with CELLS, MOVED, TILE, PLAN and TIME
-// defined as the functions' names.
+// per variant inside its namespace, with CELLS, MOVED, NARROW, TILE,
+// PLAN and TIME defined as the functions' names.
 
 // Cells (q, kv0 .. kv0 + n - 1), as a kernel's thread makes them.
 extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
@@ -38,6 +38,26 @@ extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
         score[c] = Variant::score(args, t, r, k, d, base, s[c], q, kv0, c);
     }
     return Variant::kHasOffset;
+}
+
+// Cells of one (q, kv0) by the cheap form, each after the one before, and
+// widest after each; the limit.
+extern "C" float NARROW(const void *bytes, int h, int n, const float *s,
+                        float *score, float *widest)
+{
+    const KernelArgs &args = *(const KernelArgs *)bytes;
+    const Variant::Tile t = Variant::tile(args, 0, h);
+    const Variant::Row r = Variant::row(args, t, 0);
+    const Variant::Base base = Variant::base(args, t, r, 0, 0);
+    const Variant::Col k = Variant::col(args, t, 0);
+    const Variant::Diag d = Variant::diag(args, t, 0);
+    float w = 0;
+    for (int c = 0; c < n; c++) {
+        score[c] = Variant::narrow_score(args, t, r, k, d, base, s[c], 0, 0, 0,
+                                         w);
+        widest[c] = w;
+    }
+    return Variant::kHasNarrow ? Variant::narrow_limit(args, t) : -2;
 }
 
 // out: first, end, verdict of a tile.
@@ -121,6 +141,7 @@ extern "C" double TIME(const void *bytes, long *sum)
 
 #undef CELLS
 #undef MOVED
+#undef NARROW
 #undef TILE
 #undef PLAN
 #undef TIME

@@ -169,6 +169,10 @@ static float facc_tanh_fast(float x)
 {
     return tanhf(x);
 }
+static float facc_max_nan(float a, float b)
+{
+    return a != a || b != b ? NAN : a < b ? b : a;
+}
 static float facc_half_bits(unsigned h)
 {
     const int exponent = (int)(h >> 10 & 31), mantissa = (int)(h & 1023);

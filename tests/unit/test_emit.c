@@ -437,6 +437,96 @@ START_TEST(variants_compute_what_the_evaluator_does)
 }
 END_TEST
 
+/* --- the cheap form ------------------------------------------------------ */
+
+/* outer * tanh(factor * score) of head 0 with x = 1.75; the score is scale
+ * times the raw one. */
+static const struct {
+    const char *body;
+    double outer, factor;
+} narrow_mods[] = {
+    {"20 * facc.tanh_fast(s / 20)", 20, 0.05},
+    {"facc.tanh_fast(s)", 1, 1},
+    {"-3 * facc.tanh_fast(2 * s)", -3, 2},
+    {"x * facc.tanh_fast(s / x)", 1.75, 1 / 1.75},
+    {"2 * (x * facc.tanh_fast(-s * x)) * 5", 17.5, -1.75},
+    {"1000 * facc.tanh_fast(s / 1000)", 1000, 1e-3},
+    /* factors beyond f32's room */
+    {"20 * facc.tanh_fast(s * 1e-8)", 20, 0},
+    {"20 * facc.tanh_fast(s * 1e9)", 20, 0},
+    {"1e20 * facc.tanh_fast(s)", 1e20, 0},
+    {"facc.tanh_fast(0 * s)", 1, 0},
+};
+
+enum { N_NARROW = sizeof narrow_mods / sizeof *narrow_mods, N_RAW = 2001 };
+
+typedef float narrow_fn(const void *args, int h, int n, const float *s,
+                        float *score, float *widest);
+
+/* Raw scores from 0 to both sides, the widest argument reached being 0.7. */
+static void check_narrow(const struct mod *m, narrow_fn *narrow, int k)
+{
+    const double by = narrow_mods[k].outer * 1.4426950408889634,
+                 factor = narrow_mods[k].factor * (double)scale;
+    float raw[N_RAW], got[N_RAW], widest[N_RAW];
+    for (int i = 0; i < N_RAW; i++)
+        raw[i] = (float)((i % 2 ? -0.7 : 0.7) * i / N_RAW / factor);
+    const float limit = narrow(m->bytes, 0, N_RAW, raw, got, widest);
+    for (int i = 0; i < N_RAW; i++) {
+        const double x = factor * (double)raw[i], want = by * tanh(x);
+        const bool within = widest[i] <= limit;
+        ck_assert_msg(within || fabs(x) > 0.64, "%s: %g is not narrow",
+                      narrow_mods[k].body, x);
+        ck_assert_msg(!within || fabs(got[i] - want) <= 1e-4 * fabs(want),
+                      "%s: at %g %g, want %g", narrow_mods[k].body, x,
+                      (double)got[i], want);
+        ck_assert(i == 0 || widest[i] >= widest[i - 1]);
+    }
+    ck_assert(!(widest[N_RAW - 1] <= limit));
+}
+
+/* What is not finite is wide, and so is all that comes after it. */
+static void check_wide(const struct mod *m, narrow_fn *narrow, const char *body)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 3e38f};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        const float raw[] = {0.01f, bad[k], 0.01f, 0};
+        float got[4], widest[4];
+        const float limit = narrow(m->bytes, 0, 4, raw, got, widest);
+        for (int i = 1; i < 4; i++)
+            ck_assert_msg(!(widest[i] <= limit), "%s: %g passes as %g", body,
+                          (double)bad[k], (double)widest[i]);
+    }
+}
+
+START_TEST(cheap_forms_are_close_within_their_limit)
+{
+    if (emit_no_compiler())
+        return;
+    static struct mod mods[N_NARROW];
+    char body[256];
+    for (int k = 0; k < N_NARROW; k++) {
+        snprintf(body, sizeof body,
+                 "score_mod = function(s, b, h, q, kv) return %s end",
+                 narrow_mods[k].body);
+        mod_open(&mods[k], body, (uint32_t)k + 1);
+    }
+    void *so = build(mods, N_NARROW, false);
+    for (int k = 0; k < N_NARROW; k++) {
+        narrow_fn *narrow;
+        *(void **)&narrow = emit_function(so, "narrow_%d", k);
+        if (narrow_mods[k].factor != 0)
+            check_narrow(&mods[k], narrow, k);
+        else
+            ck_assert_float_eq(narrow(mods[k].bytes, 0, 0, NULL, NULL, NULL),
+                               -1);
+        check_wide(&mods[k], narrow, narrow_mods[k].body);
+        mod_close(&mods[k]);
+    }
+    dlclose(so);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("emit");
@@ -445,6 +535,7 @@ int main(void)
     tcase_add_test(t, checked_variants_report_bad_reads);
     tcase_add_test(t, random_variants_compute_what_the_evaluator_does);
     tcase_add_test(t, variants_compute_what_the_evaluator_does);
+    tcase_add_test(t, cheap_forms_are_close_within_their_limit);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -1,5 +1,6 @@
-/* What the emitter decides of a program for all its launches: kReverse and
- * kHasOffset, of single mods and of the list of tests/conformance. */
+/* What the emitter decides of a program for all its launches: kReverse,
+ * kHasOffset and kHasNarrow, of single mods and of the list of
+ * tests/conformance. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,20 @@ static bool flag(const char *text, const char *name)
 }
 
 /* --- single mods --------------------------------------------------------- */
+
+static const char *variant_of_body(struct arena *a, const char *body)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "local facc = require 'facc'\n"
+             "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
+             "local row = facc.tensor('row', 'f32', { 'kv' })\n"
+             "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
+             "local x = facc.param('x', 'f32')\n"
+             "return facc.attention { %s }\n",
+             body);
+    return variant(a, body, text);
+}
 
 #define CAUSAL ", mask_mod = 'q >= kv'"
 
@@ -74,21 +89,45 @@ static const struct {
 
 START_TEST(order_and_offset_of_single_mods)
 {
-    char text[1024];
     struct arena *a = arena_new(&alloc_libc);
     for (size_t k = 0; k < sizeof mods / sizeof *mods; k++) {
-        snprintf(text, sizeof text,
-                 "local facc = require 'facc'\n"
-                 "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
-                 "local row = facc.tensor('row', 'f32', { 'kv' })\n"
-                 "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
-                 "local x = facc.param('x', 'f32')\n"
-                 "return facc.attention { %s }\n",
-                 mods[k].body);
-        const char *got = variant(a, mods[k].body, text);
+        const char *got = variant_of_body(a, mods[k].body);
         ck_assert_msg(flag(got, "kReverse") == mods[k].reverse &&
                           flag(got, "kHasOffset") == mods[k].offset,
                       "%s: not as wanted:\n%s", mods[k].body, got);
+    }
+    arena_free(a);
+}
+END_TEST
+
+/* tanh_fast of a multiple of the score, times a factor; no other. */
+static const struct {
+    const char *score;
+    bool narrow;
+} caps[] = {
+    {"20 * tanh_fast(score / 20)", true},
+    {"x * tanh_fast(score / x)", true},
+    {"slopes[h] * tanh_fast(-score * x)", true},
+    {"-(tanh_fast(score))", false},
+    {"20 * tanh(score / 20)", false},
+    {"20 * tanh_fast((score + 1) / 20)", false},
+    {"20 * tanh_fast(score / 20 + slopes[h])", false},
+    {"20 * tanh_fast(score * row[q])", false},
+    {"row[q] * tanh_fast(score)", false},
+    {"20 * tanh_fast(score / 20) + slopes[h] * (kv - q)", false},
+    {"20 * tanh_fast(score * score)", false},
+    {"2 * score", false},
+};
+
+START_TEST(cheap_form_of_single_mods)
+{
+    struct arena *a = arena_new(&alloc_libc);
+    char body[256];
+    for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
+        snprintf(body, sizeof body, "score_mod = '%s'", caps[k].score);
+        const char *got = variant_of_body(a, body);
+        ck_assert_msg(flag(got, "kHasNarrow") == caps[k].narrow,
+                      "%s: the other one wanted:\n%s", caps[k].score, got);
     }
     arena_free(a);
 }
@@ -139,6 +178,7 @@ int main(void)
     TCase *t = tcase_create("choices");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, order_and_offset_of_single_mods);
+    tcase_add_test(t, cheap_form_of_single_mods);
     tcase_add_test(t, biases_of_the_list_have_an_offset);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
