@@ -107,12 +107,12 @@ int bench_peers(const struct options *o, int device)
     char command[] = "-c", import[] = "import torch", to_csv[] = "--csv";
     char *probe[] = {python, command, import, NULL};
     char *compare[] = {python, driver, NULL, csv, NULL};
-    if (device < 0)
-        rc = missing("PyTorch's kernels are compared on a GPU");
-    else if (run(probe, true) != 0)
-        rc = missing("PyTorch cannot be imported by FACC_PYTHON (or python3)");
+    if (run(probe, true) != 0)
+        rc = missing("FACC_PYTHON (or python3) cannot import torch");
     else if (!find_driver(driver))
         rc = missing("bench_hopper.py is not found; FACC_BENCH names it");
+    else if (device < 0)
+        rc = missing("PyTorch's kernels are compared on a GPU");
     else {
         if (o->csv) {
             peers_csv(o->csv, csv);

@@ -34,7 +34,7 @@ static const struct {
      "return facc.attention { mask_mod ="
      " facc.mods.sliding_window(facc.param(\"window\", \"i32\")) }",
      WINDOW},
-    {"documents",
+    {"16 documents",
      "local ids = facc.tensor(\"ids\", \"i32\", { \"kv\" })\n"
      "return facc.attention { mask_mod = facc.mods.and_masks("
      "facc.mods.document(ids), facc.mods.causal) }",
@@ -308,6 +308,7 @@ static int prepare(const struct command *c, struct sweep *w)
         job_free_outputs(&w->base.args);
         job_outputs(&w->base, w->base.variant.dtype, FACC_F32);
         w->base.variant.out_dtype = w->base.variant.dtype;
+        w->base.variant.layout = FACC_LAYOUT_ALIGNED;
     }
     w->window = gpu ? GPU_WINDOW : CPU_WINDOW;
     return rc;

@@ -141,6 +141,55 @@ want 0 '"tflops"' "$facc" run --mask 'q >= kv and q - kv < 16' --random 1,2,1,33
 want 0 'passed' "$facc" check alibi.lua $qkv --tensor slopes=slopes.npy --param window=20
 want 0 'passed' "$facc" check --score 'score + t[h] * (kv - q)' --tensor t=slopes.npy $qkv --dtype bf16
 want 0 'median ms' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu
+# the table of bench
+table="bench --device cpu --head-dim 16 --rounds 2"
+want 0 'GFLOP/s of the cells|TFLOP/s of the cells' "$facc" $table --lengths 32,64,96,128 --csv bench.csv --picture bench.svg
+want 0 'full +causal +ALiBi, causal +softcap, causal +window 128 +16 documents' "$facc" $table --lengths 32 --picture one.svg
+want 0 '"variant":' "$facc" $table --lengths 32,64 --dtype bf16 --json
+is_json
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import csv, json
+import xml.etree.ElementTree as xml
+table = json.load(open("json"))
+assert table["dtype"] == "bf16" and table["D"] == 16 and len(table["rows"]) == 12
+rows = list(csv.DictReader(open("bench.csv")))
+assert len(rows) == 6 * 4 and len({r["variant"] for r in rows}) == 6
+for r in rows:
+    B, H, S, D, cells = (int(r[x]) for x in ("B", "H", "S", "D", "cells"))
+    low, middle, high, speed = (float(r[x]) for x in ("min_ms", "median_ms", "max_ms", "tflops"))
+    assert 0 < low <= middle <= high and B == 128 // S and D == 16, r
+    assert cells == {"full": S * S, "16 documents": S * S // 32}.get(r["variant"], S * S // 2), r
+    assert abs(speed / (4 * B * H * D * cells / middle * 1e-9) - 1) < 1e-4, r
+svg = "{http://www.w3.org/2000/svg}"
+for name, points in ("bench", 4), ("one", 1):
+    root = xml.parse(name + ".svg").getroot()
+    width, height = map(int, root.get("viewBox").split()[2:])
+    texts = list(root.iter(svg + "text"))
+    words = [t.text for t in texts]
+    assert all(0 <= float(t.get("x")) <= width and 0 <= float(t.get("y")) <= height for t in texts)
+    assert {r["variant"] for r in rows} <= set(words) and "sequence length (tokens)" in words, words
+    assert "32" in words and any("LOP/s" in w for w in words), words
+    labels = sorted(float(t.get("y")) for t in texts if t.get("font-weight") and t.get("font-size") == "16")
+    assert len(labels) == 6 and min(b - a for a, b in zip(labels, labels[1:])) > 18, labels
+    circles = [(float(c.get("cx")), float(c.get("cy"))) for c in root.iter(svg + "circle")]
+    assert len(circles) == 6 * points and all(80 < x < width - 180 and 90 < y < height - 70 for x, y in circles)
+    assert len({x for x, _ in circles}) == points
+P
+want 0 'not compared: .*cannot import torch' env FACC_PYTHON=false "$facc" $table --lengths 16 --peers
+want 0 'not compared: bench_hopper.py is not found' env FACC_PYTHON=true FACC_BENCH=no/such/file "$facc" $table --lengths 16 --peers
+want 0 'not compared: .*on a GPU' env FACC_PYTHON=true FACC_BENCH=q.npy "$facc" $table --lengths 16 --peers
+want 1 'No space' "$facc" $table --lengths 16 --csv /dev/full
+want 1 'No space' "$facc" $table --lengths 16 --picture /dev/full
+want 1 'no/such/dir.svg: No such file' "$facc" $table --lengths 16 --picture no/such/dir.svg
+for lengths in 64,32 32,32 8 x 32,,64 2097152; do
+    want 2 'rising integers' "$facc" $table --lengths $lengths
+done
+want 2 'multiple of 8' "$facc" bench --device cpu --head-dim 20
+want 2 'are of the table' "$facc" bench --mask 'q >= kv' --random 1,1,1,8,8,8 --csv x.csv
+want 2 'are of the table' "$facc" bench alibi.lua --lengths 32
+want 2 'not with --json' "$facc" bench --json --peers
+
 want 0 'keep' "$facc" emit alibi.lua
 want 0 'struct Variant' "$facc" emit alibi.lua --what variant
 want 0 'facc_forward' "$facc" emit alibi.lua --what flat

@@ -178,6 +178,9 @@ class Contest:
         if not (error <= limit and lse <= limit):
             self.bench.say(f"{self.shape}: {x}: WRONG RESULTS: relative error {error:.3g}, LSE {lse:.3g}")
             self.bench.wrong.append(f"{self.shape}: {x}")
+        info = launch.kernel.info
+        if getattr(info, "launched", info.family) != info.family:
+            self.bench.say(f"{self.shape}: {x}: {info.launched} was launched, not {info.family}")
         self.launches[key] = launch
         return launch
 
@@ -373,8 +376,8 @@ def arguments():
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--flex", default="120", help="none, or seconds that making FlexAttention's contestants may take")
     p.add_argument("--seconds", type=float, default=230, help="of the whole run; rows that do not fit are skipped")
-    p.add_argument("--layout", help="layout of facc's kernels: any, aligned (default: facc's)")
-    p.add_argument("--family", help="kernel family: auto, sm80, sm90 (default: facc's)")
+    p.add_argument("--layout", choices=["any", "aligned"], default="aligned", help="of facc's kernels")
+    p.add_argument("--family", choices=["sm80", "sm90"], help="of facc's kernels (default: the best)")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles of facc's at the same time")
     p.add_argument("--json", type=pathlib.Path, help="write all figures here")
     p.add_argument("--csv", type=pathlib.Path, help="write the table here")
