@@ -207,9 +207,10 @@ int select_families(const facc_variant *v, int arch,
         return 1;
     }
     out[0] = FACC_FAMILY_SM90;
+    if (v->family == FACC_FAMILY_SM90 || v->layout == FACC_LAYOUT_ALIGNED)
+        return 1;
     out[1] = FACC_FAMILY_SM80;
-    return v->family == FACC_FAMILY_AUTO && v->layout == FACC_LAYOUT_ANY ? 2
-                                                                         : 1;
+    return 2;
 }
 
 /* ---- tiles -------------------------------------------------------------- */

@@ -160,6 +160,107 @@ START_TEST(dtypes_and_flags_are_passed_on)
 }
 END_TEST
 
+/* Family sm90: by the larger head dim, and V's where that decides. */
+static const struct {
+    int d, dv, tile_m, tile_n, warps, q_buffers;
+} sm90_table[] = {
+    {8, 8, 192, 96, 16, 2},      {64, 64, 192, 96, 16, 2},
+    {64, 72, 128, 128, 12, 2},   {72, 64, 128, 128, 12, 2},
+    {128, 128, 128, 128, 12, 2}, {136, 128, 128, 128, 12, 1},
+    {192, 128, 128, 128, 12, 1}, {128, 136, 128, 96, 12, 1},
+    {192, 192, 128, 96, 12, 1},  {200, 64, 128, 64, 12, 1},
+    {256, 256, 128, 64, 12, 1},
+};
+enum { N_SM90 = sizeof sm90_table / sizeof sm90_table[0] };
+
+static struct unit_config sm90(const facc_variant *v)
+{
+    struct unit_config c;
+    struct diag diag;
+    memset(&c, 0, sizeof c);
+    diag_init(&diag);
+    ck_assert_msg(select_config(v, 90, FACC_FAMILY_SM90, 0, true, &c, &diag),
+                  "%s", diag.message);
+    ck_assert_str_eq(c.family, "sm90");
+    ck_assert(select_is_sm90(&c));
+    return c;
+}
+
+START_TEST(sm90_head_dims)
+{
+    const facc_variant v = variant(sm90_table[_i].d, sm90_table[_i].dv);
+    const struct unit_config c = sm90(&v);
+    ck_assert_int_eq(c.tile_m, sm90_table[_i].tile_m);
+    ck_assert_int_eq(c.tile_n, sm90_table[_i].tile_n);
+    ck_assert_int_eq(c.warps, sm90_table[_i].warps);
+    ck_assert_int_eq(c.q_buffers, sm90_table[_i].q_buffers);
+    ck_assert(c.stages == 2 && !c.q_in_registers);
+    ck_assert_int_eq(c.shared_bytes, 232448);
+}
+END_TEST
+
+/* 64 rows to a warp group, four warps that load, panels of 64 columns. */
+START_TEST(sm90_fits)
+{
+    facc_variant v;
+    for (int d = 8; d <= 256; d += 8)
+        for (int dv = 8; dv <= 256; dv += 8) {
+            v = variant(d, dv);
+            const struct unit_config c = sm90(&v);
+            const int qk = (d + 63) / 64 * 128, pv = (dv + 63) / 64 * 128;
+            ck_assert_int_eq(c.warps, 4 * (c.tile_m / 64 + 1));
+            ck_assert(c.tile_m % 64 == 0 && c.tile_n % 16 == 0);
+            ck_assert(c.warps <= 16 && c.tile_n <= 256);
+            ck_assert_int_le(c.q_buffers * c.tile_m * qk +
+                                 c.stages * c.tile_n * (qk + pv),
+                             232448 - 8192);
+        }
+    v = variant(64, 0);
+    v.dtype = FACC_F16;
+    v.out_dtype = FACC_F32;
+    v.block_mask = 1;
+    const struct unit_config c = sm90(&v);
+    ck_assert(c.dtype == DTYPE_F16 && c.out_dtype == DTYPE_F32 && c.block_mask);
+    ck_assert(c.head_dim == 64 && c.head_dim_v == 64);
+}
+END_TEST
+
+START_TEST(families)
+{
+    static const struct {
+        int arch, layout, family, check_bounds;
+        int n, first, second;
+    } cases[] = {
+        {90, FACC_LAYOUT_ANY, FACC_FAMILY_AUTO, 0, 2, 90, 80},
+        {90, FACC_LAYOUT_ALIGNED, FACC_FAMILY_AUTO, 0, 1, 90, 0},
+        {90, FACC_LAYOUT_ANY, FACC_FAMILY_SM80, 0, 1, 80, 0},
+        {90, FACC_LAYOUT_ALIGNED, FACC_FAMILY_SM80, 0, 1, 80, 0},
+        {90, FACC_LAYOUT_ANY, FACC_FAMILY_SM90, 0, 1, 90, 0},
+        {90, FACC_LAYOUT_ANY, FACC_FAMILY_AUTO, 1, 1, 80, 0},
+        {90, FACC_LAYOUT_ALIGNED, FACC_FAMILY_AUTO, 1, 1, 80, 0},
+        {90, FACC_LAYOUT_ANY, FACC_FAMILY_SM90, 1, 0, 0, 0},
+        {80, FACC_LAYOUT_ANY, FACC_FAMILY_AUTO, 0, 1, 80, 0},
+        {89, FACC_LAYOUT_ALIGNED, FACC_FAMILY_AUTO, 0, 1, 80, 0},
+        {100, FACC_LAYOUT_ANY, FACC_FAMILY_AUTO, 0, 1, 80, 0},
+        {100, FACC_LAYOUT_ANY, FACC_FAMILY_SM90, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        facc_variant v = variant(128, 0);
+        int family[SELECT_MAX_FAMILIES] = {0, 0};
+        struct diag diag;
+        diag_init(&diag);
+        v.layout = cases[i].layout;
+        v.family = cases[i].family;
+        v.check_bounds = cases[i].check_bounds;
+        const int n = select_families(&v, cases[i].arch, family, &diag);
+        ck_assert_msg(n == cases[i].n && family[0] == cases[i].first &&
+                          family[1] == cases[i].second,
+                      "%d: %d of %d %d", (int)i, n, family[0], family[1]);
+        ck_assert_int_eq(diag.status, n ? DIAG_OK : DIAG_UNSUPPORTED);
+    }
+}
+END_TEST
+
 struct refusal {
     int arch, d, dv;
     facc_dtype dtype, out;
@@ -220,6 +321,9 @@ int main(void)
     tcase_add_test(t, a_block_mask_is_a_mask);
     tcase_add_test(t, output_may_decide_the_shared_memory);
     tcase_add_test(t, dtypes_and_flags_are_passed_on);
+    tcase_add_loop_test(t, sm90_head_dims, 0, N_SM90);
+    tcase_add_test(t, sm90_fits);
+    tcase_add_test(t, families);
     tcase_add_loop_test(t, refusals_say_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
     suite_add_tcase(s, t);
