@@ -87,7 +87,7 @@ static double largest(const struct chart *c)
     return most;
 }
 
-/* Four to eight steps of 1, 2, 2.5 or 5 times a power of ten. */
+/* Four to ten steps of 1, 2, 2.5 or 5 times a power of ten. */
 static void choose_scale(struct frame *w)
 {
     static const double nice[] = {1, 2, 2.5, 5, 10};
@@ -97,7 +97,7 @@ static void choose_scale(struct frame *w)
     double ten = pow(10, floor(log10(most / 5)));
     w->step = 10 * ten;
     for (size_t i = sizeof nice / sizeof nice[0]; i-- > 0;)
-        if (most / (nice[i] * ten) <= 7)
+        if (most / (nice[i] * ten) <= 9)
             w->step = nice[i] * ten;
     w->top = w->step * ceil(most * 1.02 / w->step);
     w->x0 = log2(w->c->x[0]);
@@ -129,7 +129,7 @@ static void draw_axes(const struct frame *w)
                 "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" "
                 "stroke=\"%s\"/>\n",
                 LEFT, y, WIDTH - RIGHT, y, i ? grid : faint);
-        snprintf(t, sizeof t, "%.4g", i * w->step);
+        snprintf(t, sizeof t, "%.8g", i * w->step);
         put_text(w, LEFT - 12, y + 5, 15, faint, " text-anchor=\"end\"", t);
     }
     double last = -1e9;

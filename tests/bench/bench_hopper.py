@@ -81,7 +81,8 @@ def variant_of(args):
 
 def key_of(args, shape, mod, who):
     D, Dv = (128, 128) if who == "facc128" else (shape.D, shape.Dv or shape.D)
-    return dict(dtype="bf16", head_dim=D, head_dim_v=Dv, device=0, **variant_of(args))
+    where = dict(arch=args.arch) if args.dry else dict(device=0)
+    return dict(dtype="bf16", head_dim=D, head_dim_v=Dv, **where, **variant_of(args))
 
 
 class Programs:
@@ -325,11 +326,14 @@ class Bench:
             if s == shape:
                 print(f"  {str(x):36} {ms:9.4f} ms {rate(s, x, ms):7.1f} TFLOP/s", flush=True)
 
-    def report(self):
-        found = self.results()
+    def print_kernels(self):
         if self.kernels:
             head = list(dict.fromkeys(n for k in self.kernels for n in k))
             table("Kernels", head, [[k.get(n, "") for n in head] for k in self.kernels])
+
+    def report(self):
+        found = self.results()
+        self.print_kernels()
         table("To be reached (bf16, B*S 16,384, H*D 2,048; ratio of speeds to cuDNN unless said)", HEAD, map(cells_of, found))
         print(f"\n{summary(found)}; {time.time() - self.start:.0f} s, of it FlexAttention {self.flex_seconds:.0f} s")
         for note in self.notes:
@@ -350,8 +354,9 @@ class Bench:
                 rows=[dict(r._asdict(), state=r.state) for r in found]), indent=1) + "\n")
 
 
-def dry(rows):
-    """Lists the rows; traces their mods if there is a libfacc."""
+def dry(args, rows):
+    """Lists the rows; traces their mods, and compiles if asked to, if there is a
+    libfacc."""
     for shape, of_shape in contestants(rows).items():
         print(f"{shape}: {', '.join(map(str, of_shape))}")
     print()
@@ -366,6 +371,10 @@ def dry(rows):
         program = facc.Program.from_string(Mod(name).lua(), name + ".lua")
         declared = ", ".join(d.name for d in (*program.tensors, *program.params))
         print(f"{name}: traced{', takes ' + declared if declared else ''}")
+    if args.compile:
+        bench = Bench(args, rows)
+        bench.compile(facc, contestants(rows))
+        bench.print_kernels()
     seconds = sum(SECONDS_OF_ROUND * 9 * len(x) for x in contestants(rows).values())
     print(f"\nabout {seconds:.0f} s of timing at 7 rounds, beside compilation")
 
@@ -383,6 +392,8 @@ def arguments():
     p.add_argument("--csv", type=pathlib.Path, help="write the table here")
     p.add_argument("--trace", action="store_true", help="whole tracebacks")
     p.add_argument("--dry", action="store_true", help="list the rows and trace their mods; no GPU")
+    p.add_argument("--compile", action="store_true", help="with --dry: compile their kernels, too")
+    p.add_argument("--arch", type=int, default=90, help="of --compile")
     args = p.parse_args()
     if args.flex != "none":
         try:
@@ -399,7 +410,7 @@ def main():
     args, rows = arguments()
     os.environ.setdefault("FACC_LOG", "off")
     if args.dry:
-        dry(rows)
+        dry(args, rows)
         return 0
     try:
         import torch

@@ -88,7 +88,7 @@ class Runs(unittest.TestCase):
     """A whole run on stand-ins for the device."""
 
     def run_bench(self, pattern="", flex="60", seconds=200.0, fail=(), fault=None, wrong=()):
-        args = argparse.Namespace(flex=flex, seconds=seconds, rounds=1, layout=None, family=None, jobs=1, json=None, csv=None,
+        args = argparse.Namespace(flex=flex, seconds=seconds, rounds=1, layout=None, family=None, jobs=1, dry=False, json=None, csv=None,
                                   trace=False)
         wanted = [r for r in ROWS if pattern in r.title]
         self.dead = False
