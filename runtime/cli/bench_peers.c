@@ -121,8 +121,9 @@ int bench_peers(const struct options *o, int device)
         set_environment(device);
         int code = run(compare, false);
         /* 1: some row is below what it has to reach; the table says so */
-        rc = code == 0 || code == 1 ? EXIT_OK
-                                    : cli_fail("%s ended with %d", driver, code);
+        rc = code == 0 || code == 1
+                 ? EXIT_OK
+                 : cli_fail("%s ended with %d", driver, code);
     }
     free(python);
     return rc;

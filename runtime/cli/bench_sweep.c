@@ -56,7 +56,8 @@ struct contestant {
     double *ms;
 };
 
-/* --- shapes ------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------
+ */
 
 static int64_t sequences(const struct bench_table *t, int64_t length)
 {
@@ -93,7 +94,8 @@ static void reshape(facc_tensor *x, int64_t B, int64_t S)
     }
 }
 
-/* --- one contestant ----------------------------------------------------------- */
+/* --- one contestant
+ * ----------------------------------------------------------- */
 
 static int load_variant(const struct sweep *w, int variant, int64_t S,
                         struct job *job)
@@ -184,7 +186,8 @@ static void end(struct contestant *x)
     free(x->ms);
 }
 
-/* --- one length ---------------------------------------------------------------- */
+/* --- one length
+ * ---------------------------------------------------------------- */
 
 static void take_a_breath(const struct sweep *w)
 {
@@ -203,8 +206,8 @@ static void keep(struct sweep *w, int variant, int at, struct contestant *x)
     f->max = x->ms[t->rounds - 1];
     f->cells = cells_of(variants[variant].mask, (double)t->lengths[at],
                         (double)w->window);
-    f->tflops = 4.0 * t->D * f->cells * t->H * (double)t->B[at] / f->median *
-                1e-9;
+    f->tflops =
+        4.0 * t->D * f->cells * t->H * (double)t->B[at] / f->median * 1e-9;
     if (x->job.device >= 0 && !t->family[0]) {
         facc_kernel_info info = FACC_KERNEL_INFO_INIT;
         facc_kernel_get_info(x->gpu.kernel, &info);
@@ -235,7 +238,8 @@ static int sweep_length(struct sweep *w, int at)
     return rc;
 }
 
-/* --- all of it ------------------------------------------------------------------- */
+/* --- all of it
+ * ------------------------------------------------------------------- */
 
 static int parse_lengths(const struct command *c, const char *text,
                          struct bench_table *t)
@@ -264,17 +268,19 @@ static int choose_sizes(const struct command *c, const struct options *o,
 {
     int64_t D = gpu ? 128 : 64;
     const int width = gpu ? 2048 : 256;
-    if (o->head_dims && (!cli_parse_int(o->head_dims, &D) || D < 8 ||
-                         D > 256 || D % 8 != 0))
-        return cli_usage(c, "--head-dim wants a multiple of 8 up to 256, got "
-                            "'%s'",
+    if (o->head_dims &&
+        (!cli_parse_int(o->head_dims, &D) || D < 8 || D > 256 || D % 8 != 0))
+        return cli_usage(c,
+                         "--head-dim wants a multiple of 8 up to 256, got "
+                         "'%s'",
                          o->head_dims);
     t->D = (int)D;
     t->H = width / t->D ? width / t->D : 1;
     t->rounds = o->rounds ? o->rounds : 7;
-    int rc = parse_lengths(c, o->lengths  ? o->lengths
-                              : gpu       ? "512,1024,2048,4096,8192,16384"
-                                          : "128,256,512,1024",
+    int rc = parse_lengths(c,
+                           o->lengths ? o->lengths
+                           : gpu      ? "512,1024,2048,4096,8192,16384"
+                                      : "128,256,512,1024",
                            t);
     int64_t most = rc ? 0 : t->lengths[t->n_lengths - 1];
     t->tokens = (int)(gpu && most < 16384 ? 16384 : most);

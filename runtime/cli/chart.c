@@ -36,7 +36,8 @@ struct frame {
     double top, step;
 };
 
-/* --- text ------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------
+ */
 
 static void put_escaped(FILE *f, const char *s)
 {
@@ -54,9 +55,8 @@ static void put_escaped(FILE *f, const char *s)
 static void put_text(const struct frame *w, double x, double y, int size,
                      const char *colour, const char *more, const char *s)
 {
-    fprintf(w->f,
-            "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>", x,
-            y, size, colour, more);
+    fprintf(w->f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>",
+            x, y, size, colour, more);
     put_escaped(w->f, s);
     fputs("</text>\n", w->f);
 }
@@ -75,7 +75,8 @@ static const char *with_commas(double x, char out[32])
     return out;
 }
 
-/* --- scales ---------------------------------------------------------------- */
+/* --- scales ----------------------------------------------------------------
+ */
 
 static double largest(const struct chart *c)
 {
@@ -117,7 +118,8 @@ static double at_y(const struct frame *w, double y)
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * y / w->top;
 }
 
-/* --- parts of the picture ---------------------------------------------------- */
+/* --- parts of the picture ----------------------------------------------------
+ */
 
 static void draw_axes(const struct frame *w)
 {

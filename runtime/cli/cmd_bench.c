@@ -11,7 +11,8 @@ static const char help[] =
     "       facc bench [FILE.lua] --random B,H,Hkv,Sq,Skv,D[,Dv] [options]\n"
     "\n"
     "Without a program and inputs: a table of facc's own variants (full,\n"
-    "causal, ALiBi, softcap, window, 16 documents) over lengths, in TFLOP/s of\n"
+    "causal, ALiBi, softcap, window, 16 documents) over lengths, in TFLOP/s "
+    "of\n"
     "the cells that count. The variants of a length take turns; on a GPU each\n"
     "measurement is a burst of 8 ms after a pause of 20 ms, so that the card\n"
     "stays below its power limit. On the CPU the sizes are small.\n"
@@ -21,11 +22,13 @@ static const char help[] =
     "  --csv FILE      one line for each variant and length\n"
     "  --picture FILE  SVG: speed over length, a line for each variant\n"
     "  --peers         then compares with PyTorch's cuDNN and FlexAttention\n"
-    "                  kernels, if FACC_PYTHON (or python3) imports torch; with\n"
+    "                  kernels, if FACC_PYTHON (or python3) imports torch; "
+    "with\n"
     "                  --csv into FILE_peers.csv\n"
     "\n"
     "With a program or inputs: median time of one call over --rounds rounds\n"
-    "(default 20), after warm-up calls (GPU three, CPU one), and what it comes\n"
+    "(default 20), after warm-up calls (GPU three, CPU one), and what it "
+    "comes\n"
     "to: TFLOP/s with every cell counted, and the bytes of Q, K, V, O and LSE\n"
     "over the time. On a GPU each call makes the mask's schedule anew, if it\n"
     "has one. Takes the input options of facc run.\n"
@@ -36,9 +39,9 @@ static const char help[] =
     "example: facc bench --lengths 1024,4096,16384 --head-dim 64 --peers\n"
     "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {
-    JOB_OPTIONS, "rounds", "lengths", "head-dim", "csv",
-    "picture",   "peers",  NULL};
+static const char *const allowed[] = {JOB_OPTIONS, "rounds", "lengths",
+                                      "head-dim",  "csv",    "picture",
+                                      "peers",     NULL};
 
 struct timing {
     double *ms; /* sorted */

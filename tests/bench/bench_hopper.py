@@ -30,7 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from hopper_mods import Mod  # noqa: E402
-from hopper_rows import HEAD, ROWS, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
+from hopper_rows import HEAD, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
 from method import HEAD_START, flex_calls, in_graph, inputs, interleaved, prepared, ready, sdpa, table  # noqa: E402
 
 HUNG = 90  # seconds without a step: a kernel does not end
@@ -324,7 +324,13 @@ class Bench:
         print(f"\n{shape} ({seconds:.1f} s):", flush=True)
         for (s, x), ms in self.times.items():
             if s == shape:
-                print(f"  {str(x):36} {ms:9.4f} ms {rate(s, x, ms):7.1f} TFLOP/s", flush=True)
+                print(f"  {str(x):36} {ms:9.4f} ms {rate(s, x, ms):7.1f} TFLOP/s{self.beside_plain(s, x, ms)}", flush=True)
+
+    def beside_plain(self, shape, x, ms):
+        """Speed as a ratio to facc's and cuDNN's kernels without the score mod."""
+        plain = "causal" if Mod(x.mod).mask is Mod("causal").mask else "none" if Mod(x.mod).mask is None else None
+        ratios = [(name, self.times.get((shape, Contestant(who, plain)))) for name, who in (("facc", "facc"), ("cuDNN", "cudnn"))]
+        return "".join(f"  {t / ms:.3f} of {name} {plain}" for name, t in ratios if t and plain and x.who in ("facc", "flex"))
 
     def print_kernels(self):
         if self.kernels:

@@ -7,6 +7,9 @@ ROW_BYTES, ALIGN, TILES, MAX_ENTRIES = 24, 256, 32, 128  # kernel_args.h, runtim
 
 
 def groups_of(info):
+    """Warp groups of a CTA that have query rows of their own."""
+    if info.family == "sm90":
+        return info.tile_m // 64
     return 2 if info.warps == 8 else 1
 
 
@@ -38,7 +41,9 @@ def read_schedule(launch, S):
     entries = memory[at:at + n_rows * room * words * 4].view(torch.int32).view(n_rows, room, words).long()
     entries = entries * (torch.arange(room) < rows[:, 4:5])[..., None]
     repeats, bits = entries[..., 1], entries[..., 2:].view(n_rows, room, groups, 2) & 0xffffffff
-    any_group = bits[..., 0, 0] | bits[..., -1, 0]
+    any_group = bits[..., 0, 0]
+    for n in range(1, groups):
+        any_group = any_group | bits[..., n, 0]
     counts = (set_bits(any_group) * repeats).sum(1)
     if not torch.equal(counts, rows[:, 3]) or sorted(rows[:, 2].tolist()) != sorted([*range(q_tiles)] * (n_rows // q_tiles)):
         raise RuntimeError("the workspace does not begin with a schedule as kernel_args.h has it")
