@@ -106,6 +106,50 @@ static bool path_to_score(struct ir_graph *g, ir_ref r, ir_ref **path,
     return true;
 }
 
+/* Free of kv: a factor that Base may hold. */
+static bool is_row(const struct ir_graph *g, ir_ref r)
+{
+    return !(ir_node(g, r)->deps & (IR_DEP_KV | IR_DEP_SCORE));
+}
+
+/* r = f * v with f free of kv and v not. */
+static bool split_factor(const struct ir_graph *g, ir_ref r, ir_ref *f,
+                         ir_ref *v)
+{
+    if (!ir_is(g, r, IR_FMUL))
+        return false;
+    const uint32_t k = is_row(g, ir_arg(g, r, 0)) ? 0 : 1;
+    *f = ir_arg(g, r, k);
+    *v = ir_arg(g, r, 1 - k);
+    return is_row(g, *f) && !is_row(g, *v);
+}
+
+/* Operations from the bias to its products; each may double the visits. */
+enum { GATHER_DEPTH = 8 };
+
+/* A bias with the factors of its products together, so that slope * (kv - q) *
+ * c is one slope: a product's factors in another order, nothing distributed. */
+static ir_ref gather_factors(struct ir_graph *g, ir_ref r, int depth)
+{
+    const struct ir_node *n = ir_node(g, r);
+    const enum ir_op op = (enum ir_op)n->op;
+    if (g->failed || depth == 0 || is_row(g, r) ||
+        !(op == IR_FADD || op == IR_FSUB || op == IR_FMUL || op == IR_FDIV ||
+          op == IR_FNEG))
+        return r;
+    ir_ref x[2] = {ir_arg(g, r, 0), n->n == 2 ? ir_arg(g, r, 1) : IR_NONE};
+    const ir_ref old[2] = {x[0], x[1]};
+    for (uint32_t k = 0; k < 2 && x[k] != IR_NONE; k++)
+        x[k] = gather_factors(g, x[k], depth - 1);
+    for (uint32_t k = 0; k < 2 && (op == IR_FMUL || op == IR_FDIV); k++) {
+        ir_ref f, v;
+        if (split_factor(g, x[k], &f, &v) && is_row(g, x[1 - k]) &&
+            (op == IR_FMUL || k == 0))
+            return ir_mul(g, build2(g, op, f, x[1 - k]), v);
+    }
+    return x[0] == old[0] && x[1] == old[1] ? r : ir_build(g, op, x);
+}
+
 static bool find_affine(struct ir_graph *g, ir_ref score,
                         struct affine_score *out)
 {
@@ -122,7 +166,8 @@ static bool find_affine(struct ir_graph *g, ir_ref score,
             return !g->failed;
     }
     out->alpha = f.alpha ? f.alpha : ir_const_f(g, 1);
-    out->beta = f.beta ? f.beta : ir_const_f(g, 0);
+    out->beta =
+        f.beta ? gather_factors(g, f.beta, GATHER_DEPTH) : ir_const_f(g, 0);
     out->affine = !g->failed;
     return !g->failed;
 }

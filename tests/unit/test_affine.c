@@ -47,6 +47,18 @@ START_TEST(affine_scores)
     ir_ref behind = ir_mul(f->g, slope, ir_to_float(f->g, sub(f, q, kv)));
     expect(f, sub(f, add(f, s, x), alibi), one, add(f, x, behind));
     expect(f, sub(f, add(f, s, x), c), one, sub(f, x, c));
+    /* factors free of kv come together */
+    ir_ref both = ir_mul(f->g, ir_mul(f->g, slope, c), d);
+    expect(f, add(f, s, ir_mul(f->g, alibi, c)), one, both);
+    expect(f, add(f, s, ir_mul(f->g, c, alibi)), one, both);
+    expect(f, ir_mul(f->g, add(f, s, alibi), c), c, both);
+    expect(f, ir_div(f->g, add(f, s, alibi), c), ir_div(f->g, one, c),
+           ir_mul(f->g, ir_div(f->g, slope, c), d));
+    expect(f, add(f, s, sub(f, x, ir_mul(f->g, alibi, x))), one,
+           sub(f, x, ir_mul(f->g, ir_mul(f->g, slope, x), d)));
+    expect(f, add(f, s, ir_div(f->g, c, alibi)), one, ir_div(f->g, c, alibi));
+    expect(f, add(f, s, ir_mul(f->g, d, ir_mul(f->g, d, d))), one,
+           ir_mul(f->g, d, ir_mul(f->g, d, d)));
     /* a conditional bias */
     ir_ref t = ir_select(f->g, ge(f, q, kv), add(f, s, x), s);
     expect(f, t, one, ir_select(f->g, ge(f, q, kv), x, flt(f, -0.0)));

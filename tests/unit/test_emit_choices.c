@@ -71,6 +71,10 @@ static const struct {
     {"score_mod = 'score + (kv - q) / -x'" CAUSAL, false, false},
     {"score_mod = '2 * score + x * (kv - q)'" CAUSAL, true, true},
     {"score_mod = 'score + row[q] * (kv - q)'" CAUSAL, true, true},
+    {"score_mod = '(score + slopes[h] * (kv - q)) * 2'", true, true},
+    {"score_mod = '(score + slopes[h] * (kv - q)) / x'", true, true},
+    {"score_mod = 'score + slopes[h] * (kv - q) * x'", true, true},
+    {"score_mod = 'score - x * (slopes[h] * (q - kv)) / 3'", true, true},
     /* terms beside it */
     {"score_mod = 'score + (q - kv) + slopes[h]'" CAUSAL, false, true},
     {"score_mod = 'score + (q - kv) + row[q]'" CAUSAL, false, true},
