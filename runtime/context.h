@@ -23,7 +23,8 @@ enum ctx_warning {
     WARN_CACHE_WRITE = 2,
     WARN_CACHE_CORRUPT = 4,
     WARN_SPILL = 8,
-    WARN_KEEP = 16
+    WARN_KEEP = 16,
+    WARN_SERIALIZED = 32
 };
 
 struct facc_ctx {

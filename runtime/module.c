@@ -311,8 +311,8 @@ static void warn_quality(const struct request *r, const char *summary,
                  "%s: %d bytes of registers are spilled to memory: the "
                  "kernel is slower than it should be (a simpler mod helps)",
                  summary, b->spill_bytes);
-    else if (b->serialized)
-        ctx_warn(r->ctx, WARN_SPILL,
+    if (b->serialized)
+        ctx_warn(r->ctx, WARN_SERIALIZED,
                  "%s: the compiler serialised matrix instructions: the "
                  "kernel is slower than it should be",
                  summary);
