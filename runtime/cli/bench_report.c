@@ -39,8 +39,10 @@ static void print_text(const struct bench_table *t)
         printf("%17s", t->names[v]);
     for (int i = 0; i < t->n_lengths; i++) {
         printf("\n%8" PRId64, t->lengths[i]);
-        for (int v = 0; v < BENCH_VARIANTS; v++)
-            printf("%17.1f", t->figures[v][i].tflops * unit);
+        for (int v = 0; v < BENCH_VARIANTS; v++) {
+            const double speed = t->figures[v][i].tflops * unit;
+            printf("%17.*f", speed < 1 ? 3 : speed < 10 ? 2 : 1, speed);
+        }
     }
     putchar('\n');
 }

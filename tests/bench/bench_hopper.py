@@ -13,7 +13,6 @@ could not run is said in its row.
     python3 tests/bench/bench_hopper.py --dry                  no GPU: the rows, and their mods traced
 """
 import argparse
-import contextlib
 import csv
 import json
 import os
@@ -21,7 +20,6 @@ import pathlib
 import re
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -29,47 +27,13 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from checks import Stop, Watch, check_device, sampled_error  # noqa: E402
 from hopper_mods import Mod  # noqa: E402
 from hopper_rows import HEAD, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
 from method import HEAD_START, flex_calls, in_graph, inputs, interleaved, prepared, ready, sdpa, table  # noqa: E402
 
-HUNG = 90  # seconds without a step: a kernel does not end
 SECONDS_OF_ROUND = 0.032  # of one contestant: pause, burst and what is around them
 TOLERANCE, FAST_TOLERANCE = 0.02, 0.05  # relative, of sampled rows
-
-
-# ---- what stops a run ------------------------------------------------------------------
-
-class Watch:
-    """Ends the process, after saying what there is, when a step takes too long:
-    a kernel that hangs would hold everything up."""
-
-    def __init__(self, at_end):
-        self.at_end, self.what, self.until = at_end, "start", time.time() + HUNG
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def step(self, what, seconds=HUNG):
-        self.what, self.until = what, time.time() + seconds
-
-    def run(self):
-        while time.time() < self.until:
-            time.sleep(0.5)
-        print(f"\nHUNG: {self.what}; what there is until here:", flush=True)
-        with contextlib.suppress(Exception):
-            self.at_end()
-        os._exit(3)
-
-
-class Stop(Exception):
-    """The GPU faulted, or time is over: no more can be measured."""
-
-
-def check_device(what):
-    import torch
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError as e:
-        raise Stop(f"the GPU faulted ({what}): {str(e).splitlines()[0]}") from e
 
 
 # ---- contestants --------------------------------------------------------------------------
@@ -124,27 +88,6 @@ class Programs:
                 return x, key, None, str(e)
         with ThreadPoolExecutor(self.args.jobs) as pool:
             return list(pool.map(compile_one, jobs.values()))
-
-
-def sampled_error(launch, q, k, v, mod, tensors, rows=24):
-    """Largest relative errors of sampled rows' outputs and LSE, to f64."""
-    import torch
-    S, (score, keep) = q.shape[2], mod.by_hand(tensors)
-    g = torch.Generator().manual_seed(3)
-    chosen = torch.cat([torch.randint(0, S, (rows - 6,), generator=g), torch.tensor([0, 1, S // 2 - 1, S // 2, S - 2, S - 1])])
-    i, j = chosen.cuda()[:, None], torch.arange(S, device="cuda")[None]
-    worst = worst_lse = 0.0
-    for b, h in {(0, 0), (q.shape[0] - 1, q.shape[1] - 1)}:
-        b_, h_ = (torch.tensor(n, device="cuda") for n in (b, h))
-        s = q[b, h, chosen].double() @ k[b, h].double().T * q.shape[3] ** -0.5
-        s = score(s, b_, h_, i, j) if score else s
-        s = torch.where(keep(b_, h_, i, j), s, -float("inf")) if keep else s
-        o = torch.softmax(s, -1) @ v[b, h].double()
-        d = launch.out[b, h, chosen].double() - o
-        worst = max(worst, float((d.norm(dim=1) / o.norm(dim=1)).max()))
-        lse = torch.logsumexp(s, -1)
-        worst_lse = max(worst_lse, float(((launch.lse[b, h, chosen].double() - lse).abs() / lse.abs().clamp(min=1)).max()))
-    return worst, worst_lse
 
 
 class Contest:
@@ -329,7 +272,7 @@ class Bench:
     def beside_plain(self, shape, x, ms):
         """Speed as a ratio to facc's and cuDNN's kernels without the score mod."""
         plain = "causal" if Mod(x.mod).mask is Mod("causal").mask else "none" if Mod(x.mod).mask is None else None
-        ratios = [(name, self.times.get((shape, Contestant(who, plain)))) for name, who in (("facc", "facc"), ("cuDNN", "cudnn"))]
+        ratios = [(who, self.times.get((shape, Contestant(who, plain)))) for who in ("facc", "cudnn")]
         return "".join(f"  {t / ms:.3f} of {name} {plain}" for name, t in ratios if t and plain and x.who in ("facc", "flex"))
 
     def print_kernels(self):

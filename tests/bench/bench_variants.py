@@ -22,11 +22,9 @@ from typing import NamedTuple
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from bench_hopper import Watch, sampled_error  # noqa: E402
+from checks import Watch, sampled_error, small_error  # noqa: E402
 from hopper_mods import Mod  # noqa: E402
 from method import HEAD_START, TOKENS, WIDTH, inputs, interleaved, prepared, sdpa, table  # noqa: E402
-
-SMALL = 1040  # tokens of the small case: no multiple of any tile; sixteen documents fit
 
 
 class Case(NamedTuple):
@@ -61,32 +59,6 @@ class Case(NamedTuple):
         return 2 * (self.D + self.Dv) * (TOKENS // self.S) * (WIDTH // self.D) * cells
 
 
-def small_error(program, case, variant):
-    """Largest absolute error against PyTorch in f32 on one small case."""
-    import torch
-    mod, g = case.known, torch.Generator("cuda").manual_seed(5)
-    q, k, v = (torch.randn(1, 2, SMALL, d, generator=g, device="cuda").bfloat16() for d in (case.D, case.D, case.Dv))
-    tensors = mod.captured(1, 2, SMALL)
-    launch = prepared(program, q, k, v, variant, tensors=tensors, params=mod.params)
-    launch.out.fill_(float("nan"))
-    launch()
-    torch.cuda.synchronize()
-    score, keep = mod.by_hand(tensors)
-    i, j = torch.arange(SMALL, device="cuda")[:, None], torch.arange(SMALL, device="cuda")[None]
-    worst = 0.0
-    for h in range(2):
-        b_, h_ = (torch.tensor(n, device="cuda") for n in (0, h))
-        s = q[0, h].float() @ k[0, h].float().T * case.D ** -0.5
-        s = score(s, b_, h_, i, j) if score else s
-        s = torch.where(keep(b_, h_, i, j), s, -float("inf")) if keep else s
-        o = torch.softmax(s, -1) @ v[0, h].float()
-        d = (launch.out[0, h].float() - o).abs()
-        worst = max(worst, float("nan") if bool(d.isnan().any()) else float(d.max()))
-        if worst != worst:
-            break
-    return worst
-
-
 def compiled(facc, folders, cases, variant, jobs):
     """{(folder's name, case): (program, info) or error text}"""
     contexts = {n: facc.Context(templates=str(f), cache_mode="off") for n, f in folders.items()}
@@ -114,7 +86,7 @@ def add(calls, errors, name, case, program, qkv, variant):
     launch()
     torch.cuda.synchronize()
     if mod:
-        errors[name] = (small_error(program, case, variant), *sampled_error(launch, q, k, v, mod, tensors))
+        errors[name] = (small_error(program, mod, case.D, case.Dv, variant), *sampled_error(launch, q, k, v, mod, tensors))
     calls[name] = launch
 
 

@@ -53,8 +53,8 @@ def dense_rows():
                             (64, 8192, (1.18, 1.20), (1.28, 1.30)), (256, 8192, (1.07, 1.19), (1.14, 1.28)),
                             (128, 512, (1.10, 1.02), (1.20, 1.12)), (128, 16384, (1.12, 1.21), (1.20, 1.30))):
         for n, mod in enumerate(("none", "causal")):
-            name = "causal" if n else "full"
-            yield Row(f"D {D}, S {S}, {name}", Shape(D, S), Contestant("facc", mod), Contestant("cudnn", mod), must[n], aim[n])
+            yield Row(f"D {D}, S {S}, {'causal' if n else 'full'}", Shape(D, S), Contestant("facc", mod),
+                      Contestant("cudnn", mod), must[n], aim[n])
 
 
 def head_dim_rows():
@@ -83,7 +83,8 @@ def flex_rows():
                   Contestant("flex", "documents", how), must, aim, True)
     for S in GEOMETRIC_LENGTHS:
         for mod in GEOMETRIC_MODS:
-            yield Row(f"{GEOMETRIC}: {MOD_NAMES.get(mod, mod)}, S {S}", Shape(128, S, flex=True), Contestant("facc", mod), Contestant("flex", mod), 1.15, math.nan)
+            yield Row(f"{GEOMETRIC}: {MOD_NAMES.get(mod, mod)}, S {S}", Shape(128, S, flex=True), Contestant("facc", mod),
+                      Contestant("flex", mod), 1.15, math.nan)
 
 
 def hand_rows():

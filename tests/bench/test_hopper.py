@@ -88,8 +88,8 @@ class Runs(unittest.TestCase):
     """A whole run on stand-ins for the device."""
 
     def run_bench(self, pattern="", flex="60", seconds=200.0, fail=(), fault=None, wrong=()):
-        args = argparse.Namespace(flex=flex, seconds=seconds, rounds=1, layout=None, family=None, jobs=1, dry=False, json=None, csv=None,
-                                  trace=False)
+        args = argparse.Namespace(flex=flex, seconds=seconds, rounds=1, layout=None, family=None, jobs=1, dry=False,
+                                  json=None, csv=None, trace=False)
         wanted = [r for r in ROWS if pattern in r.title]
         self.dead = False
 
@@ -160,7 +160,8 @@ class Runs(unittest.TestCase):
 class Variants(unittest.TestCase):
     def test_cases(self):
         case = Case.parse("alibi+causal:192/128:4096")
-        self.assertEqual((case.D, case.Dv, case.S, case.causal, str(case)), (192, 128, 4096, True, "alibi+causal 192/128 S 4096"))
+        self.assertEqual((case.D, case.Dv, case.S, case.causal), (192, 128, 4096, True))
+        self.assertEqual(str(case), "alibi+causal 192/128 S 4096")
         self.assertEqual(case.flops(), 2 * 320 * 4 * 10 * 4096**2 // 2)
         self.assertTrue(Case.parse("a/b.lua:64:512:causal").causal)
         for text in ("causal:128", "nothing:128:512", "causal:128:512:causal", "x.lua:64:512:full"):
@@ -170,8 +171,8 @@ class Variants(unittest.TestCase):
     def test_lines(self):
         case = Case.parse("none:128:8192")
         info = mock.MagicMock(family="sm90", tile_m=192)
-        built = {("a", case): (None, info), ("b", case): "not compiled"}
-        cells = list(lines(case, {"a": 2.0, "c": 1.0, "cuDNN": 3.0}, {"a": (0.1, 0.2, 0.3)}, {**built, ("c", case): (None, info)}))
+        built = {("a", case): (None, info), ("b", case): "not compiled", ("c", case): (None, info)}
+        cells = list(lines(case, {"a": 2.0, "c": 1.0, "cuDNN": 3.0}, {"a": (0.1, 0.2, 0.3)}, built))
         self.assertEqual([c[4:6] for c in cells], [("1.500", "1.000"), ("3.000", "2.000"), ("1.000", "0.667")])
         self.assertEqual({len(c) for c in cells}, {len(bench_variants.HEAD)})
 
