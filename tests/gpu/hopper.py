@@ -303,6 +303,8 @@ def main():
         return child(args)
     device = os.environ.get("FACC_TEST_DEVICE", "cuda")
     os.environ["FACC_TEST_DEVICE"] = "cpu"  # this process needs no GPU
+    if device == "cpu":
+        os.environ["FACC_TEST_SMALL"] = "1"
     reason = skipped_because(device)
     if reason:
         print(f"SKIPPED: sm90 tests: {reason}")

@@ -7,6 +7,7 @@ here are all that it takes to run it again."""
 import functools
 import itertools
 import math
+import os
 from collections import namedtuple
 
 import torch
@@ -21,6 +22,10 @@ from masks import mask_case
 from mask_list import MASKS, program_of
 from numeric import FAST_TOLERANCE, conformance_program, example, oracle_case
 import packed as sequences
+
+# Cases have some items (query tiles of a head) for each multiprocessor, so that
+# CTAs go from one to the next; few where this is set (on a CPU).
+SMALL = bool(os.environ.get("FACC_TEST_SMALL"))
 
 Case = namedtuple("Case", "name run kernels family quick")
 GROUPS = {}  # name -> generator function of cases
@@ -42,6 +47,10 @@ def spec(dtype="bf16", D=128, Dv=None, out=None, **more):
 
 def case(name, run, kernels, family="sm90", quick=False):
     return Case(name, run, kernels, family, quick)
+
+
+def heads(H, Hkv):
+    return (max(H // Hkv, 1) * (1 + (Hkv > 1)), 1 + (Hkv > 1)) if SMALL else (H, Hkv)
 
 
 # ---- programs ------------------------------------------------------------------
@@ -105,8 +114,8 @@ LONG = ((1000, 1000), (2125, 2125), (333, 1500), (1500, 333))
 @group("dims")
 def dims():
     for d in DIMS:
-        yield one(PLAIN, (1, 2, 2, 257, 257), d, quick=d in (64, 128, 256))
-        yield one(CAUSAL, (2, 3, 1, 130, 515), d, quick=d in (40, 64, 96, 192))
+        yield one(PLAIN, (1, *heads(48, 16), 257, 257), d, quick=d in (64, 128, 256))
+        yield one(CAUSAL, (2, *heads(36, 12), 130, 515), d, quick=d in (40, 64, 96, 192))
         yield one(CAUSAL, (1, 2, 2, 333, 333), d, dtype="f16", quick=d in (64, 128))
     for n, (d, e) in enumerate(UNEQUAL):
         for mask, dtype in ((PLAIN, "bf16"), (CAUSAL, "f16" if n % 2 else "bf16")):
@@ -277,7 +286,7 @@ def values():
     for n, (name, pattern) in enumerate(PATTERNS.items()):
         for mask, d, dtype in ((PLAIN, 128, "bf16"), (PLAIN, 128, "f16"), (CAUSAL, 128, "bf16"), (CAUSAL, 64, "f16"),
                                (PLAIN, 64, "bf16"), (CAUSAL, 256, "bf16")):
-            yield one(mask, (1, 2, 1, 300, 1000) if mask == PLAIN else (1, 2, 1, 1000, 1000), d, dtype=dtype, seed=n,
+            yield one(mask, (1, *heads(48, 6), 300, 1000) if mask == PLAIN else (1, *heads(24, 3), 1000, 1000), d, dtype=dtype, seed=n,
                       name=name + ":", change=along(pattern, d), factor=1.3,
                       quick=name in TELLING and (mask, d, dtype) in ((PLAIN, 128, "f16"), (CAUSAL, 128, "bf16")))
     for gain, name in ((math.sqrt(8.0), "sigma 8"), (math.sqrt(50.0), "sigma 50"), (20.0, "sigma 400"),
@@ -393,12 +402,29 @@ def mod_case(name, B, H, Hkv, Sq, Skv, D, dtype):
 @group("mods")
 def mods_by_hand():
     for name in mods.EXAMPLES:
-        for D, dtype, shape in ((128, "bf16", (2, 4, 2, 515, 515)), (64, "f16", (1, 6, 2, 700, 700))):
+        for D, dtype, shape in ((128, "bf16", (2, *heads(20, 4), 515, 515)), (64, "f16", (1, *heads(40, 8), 700, 700))):
             yield case(f"{name} {shape} D={D} {dtype}", mod_case(name, *shape, D, dtype), [(example(name), spec(dtype, D))],
                        quick=name in ("alibi_window", "softcap", "t5_bias", "streaming_sinks") and D == 128)
     for name, D in itertools.product(("alibi", "softcap", "relative_bias", "document_causal"), (96, 192, 256)):
         yield case(f"{name} (1, 2, 1, 400, 400) D={D} bf16", mod_case(name, 1, 2, 1, 400, 400, D, "bf16"),
                    [(example(name), spec("bf16", D))], quick=(name, D) == ("alibi", 256))
+
+
+@group("score_masks")
+def masks_that_read_the_score():
+    for text, keep in (("score < 0.5 and score or -math.huge", lambda s: s < 0.5),
+                       ("score * score > 0.01 and score or -math.huge", lambda s: s * s > 0.01)):
+        for mask, (D, dtype) in itertools.product((PLAIN, CAUSAL), ((128, "bf16"), (64, "f16"))):
+            def run(text=text, keep=keep, mask=mask, D=D, dtype=dtype):
+                # scores of a few bits: on which side of the limit they are is no matter of rounding
+                q, k, v = random_qkv(1, *heads(36, 12), 300, 500, D, dtype=dtype, seed=96)
+                q.copy_(q.clamp(-3, 3).round())
+                k.copy_(k.clamp(-3, 3).round())
+                positions = KEEPS[mask] or counted
+                check_case(expression(mask, text), q, k, v, lambda s, b, h, i, j: (s, keep(s) & positions(i, j)),
+                           scale=0.0625 + 1 / 1024)
+            yield case(f"{text} {mask or 'plain'} D={D} {dtype}", run, [(expression(mask, text), spec(dtype, D))],
+                       quick=D == 128 and mask == PLAIN and "0.5" in text)
 
 
 @group("conformance")
@@ -438,17 +464,17 @@ QUICK_EMPTY = ("q // 64 % 2 == 1 and q >= kv", "q // 200 % 2 == 0", "q == kv")
 def empty():
     for D, dtype in ((128, "bf16"), (64, "f16")):
         for mask, keep in EMPTY.items():
-            yield one(mask, (1, 4, 2, 1000, 700), D, dtype=dtype, seed=22, keep=keep,
+            yield one(mask, (2, *heads(24, 8), 1000, 700), D, dtype=dtype, seed=22, keep=keep,
                       quick=mask in QUICK_EMPTY and D == 128)
         for mask, keep in OF_HEADS.items():
             program = expression(mask)
             yield case(f"{mask} D={D} {dtype}", lambda p=program, k=keep, d=D, t=dtype: check_case(
-                p, *random_qkv(3, 6, 3, 400, 400, d, dtype=t, seed=23), lambda s, *at: (s, k(*at))),
+                p, *random_qkv(5, *heads(24, 8), 400, 400, d, dtype=t, seed=23), lambda s, *at: (s, k(*at))),
                 [(program, spec(dtype, D))])
         for w in (1, 2, 64, 65, 128, 200, 5000):
             program = window_program()
             yield case(f"{WINDOW}, w = {w} D={D} {dtype}", lambda p=program, w=w, d=D, t=dtype: check_case(
-                p, *random_qkv(1, 4, 2, 1000, 1000, d, dtype=t, seed=24),
+                p, *random_qkv(1, *heads(36, 4), 1000, 1000, d, dtype=t, seed=24),
                 mod_of(lambda i, j: (i >= j) & (i - j < w)), params={"w": w}),
                 [(program, spec(dtype, D))], quick=w in (1, 200) and D == 128)
 
@@ -462,8 +488,8 @@ def documents():
         for D, dtype in ((128, "bf16"), (64, "f16")):
             def run(runs=runs, D=D, dtype=dtype):
                 ends = torch.tensor(list(itertools.islice(itertools.accumulate(itertools.cycle(runs)), 4000)))
-                ids = torch.searchsorted(ends, torch.arange(2500), right=True).int().expand(2, -1).contiguous().to(DEVICE)
-                check_case(program, *random_qkv(2, 2, 1, 2500, 2500, D, dtype=dtype, seed=25),
+                ids = torch.searchsorted(ends, torch.arange(1700), right=True).int().expand(2, -1).contiguous().to(DEVICE)
+                check_case(program, *random_qkv(2, *heads(12, 4), 1700, 1700, D, dtype=dtype, seed=25),
                            lambda s, b, h, i, j: (s, (ids[b, i] == ids[b, j]) & (i >= j)), tensors={"ids": ids})
             yield case(f"documents {name} D={D} {dtype}", run, [(program, spec(dtype, D))],
                        quick=name == "long and short" and D == 128)
@@ -480,7 +506,7 @@ def masks():
         for m, (D, dtype) in enumerate(((128, "bf16"), (64, "f16"))):
             if name not in BOTH_TYPES and n % 2 != m:
                 continue
-            for shape in ((2, 4, 2, 700, 700), (1, 2, 1, 333, 1500)):
+            for shape in ((2, *heads(20, 5), 700, 700), (1, 2, 1, 333, 1500)):
                 yield case(f"{name} {shape} D={D} {dtype}", lambda a=(name, *shape, D, dtype): mask_case(*a),
                            [(program, spec(dtype, D))],
                            quick=name in QUICK_MASKS and shape[3] == 700 and n % 2 == m)
@@ -503,6 +529,32 @@ def block_masks():
                    [(blocks.program_of(name), spec(dtype, D, block_mask=True))], quick=size == (48, 80) and D == 128)
 
 
+@group("skips")
+def skips():
+    """Groups of a tile that visit other KV tiles than their neighbours: lists of
+    blocks as high as a group, some of tables and scores, sparse and dense."""
+    import block_masks as blocks
+    programs = {"none": (lambda: expression(), lambda H: ({}, {}, mod_of(counted))),
+                "relative_bias": (lambda: example("relative_bias"), lambda H: mods.relative_bias(2, H, 0, 0)),
+                "t5_bias": (lambda: example("t5_bias"), lambda H: mods.t5_bias(2, H, 0, 0)),
+                "alibi": (lambda: example("alibi"), lambda H: mods.alibi(2, H, 0, 0))}
+    for (name, (make, inputs)), width, share, (D, dtype) in itertools.product(
+            programs.items(), (64, 80, 128, 176), (0.15, 0.5), ((128, "bf16"), (64, "f16"))):
+        if name != "none" and (width == 176 or (width == 80) == (D == 64)):
+            continue
+
+        def run(make=make, inputs=inputs, width=width, share=share, D=D, dtype=dtype):
+            H, Hkv = heads(18, 6)
+            classes = blocks.random_classes(2, H, blocks.blocks(1000, 64), blocks.blocks(1400, width), 94,
+                                            (1 - share, share / 2, share / 2))
+            tensors, params, mod = inputs(H)
+            check_case(make(), *random_qkv(2, H, Hkv, 1000, 1400, D, dtype=dtype, seed=95),
+                       blocks.with_lists(mod, classes, (64, width)), tensors=tensors, params=params,
+                       block_mask=blocks.block_mask(classes, (64, width)))
+        yield case(f"{name}, blocks of 64 x {width}, {share:g} of them, D={D} {dtype}", run,
+                   [(make(), spec(dtype, D, block_mask=True))], quick=share == 0.15 and D == 128 and (name, width) in (("none", 64), ("relative_bias", 80)))
+
+
 # ---- sequences -------------------------------------------------------------------
 
 def foreign(value, mask, D, dtype):
@@ -511,7 +563,7 @@ def foreign(value, mask, D, dtype):
     lengths = (70, 3, 129, 1, 64, 5, 0, 2, 300, 7, 1, 200, 191, 63)
 
     def run():
-        packed = sequences.Packed(mask, lengths, lengths, 2, 1, D, dtype, seed=92)
+        packed = sequences.Packed(mask, lengths, lengths, *heads(24, 8), D, dtype, seed=92)
         for b in range(1, packed.n, 2):
             for x, cu in ((packed.q, packed.cu_q), (packed.k, packed.cu_kv), (packed.v, packed.cu_kv)):
                 x[:, :, int(cu[b]):int(cu[b + 1])] = value
@@ -533,7 +585,7 @@ def used_case(value, mask, D, dtype):
     used_q, used_kv = [0, 1, 100, 300, 257, 64], [50, 0, 129, 1, 300, 64]
 
     def run():
-        q, k, v = random_qkv(6, 4, 2, 300, 300, D, dtype=dtype, seed=21)
+        q, k, v = random_qkv(6, *heads(24, 8), 300, 300, D, dtype=dtype, seed=21)
         for b in range(6):
             k[b, :, used_kv[b]:] = value
             v[b, :, used_kv[b]:] = value
@@ -554,7 +606,7 @@ def packed_and_used():
                                                "bottom right"), kinds):
         kv = sequences.LENGTHS_Q if name in sequences.SAME_LENGTHS else sequences.LENGTHS_KV
         kernels = [(sequences.program_of(name), spec(dtype, D, **more)) for more in ({"packed": True}, {})]
-        yield case(f"packed {name} D={D} {dtype}", lambda a=(name, sequences.LENGTHS_Q, kv, 4, 2, D, dtype): (
+        yield case(f"packed {name} D={D} {dtype}", lambda a=(name, sequences.LENGTHS_Q, kv, *heads(24, 8), D, dtype): (
             sequences.packed_case(*a)), kernels, quick=name in ("causal", "document causal") and D == 128)
     for value, mask, (D, dtype) in itertools.product((math.nan, math.inf), ("plain", "causal"), kinds):
         kernels = [(sequences.program_of(mask), spec(dtype, D, **more)) for more in ({"packed": True}, {})]
@@ -626,6 +678,23 @@ def repeats():
             return lambda: run_poisoned(expression(mask), q, k, v)
         yield case(f"four kinds of rows {mask or 'plain'} D={D}", ten_times(launches), [(expression(mask), spec(D=D))],
                    quick=D == 128)
+
+    def old_schedule():
+        """Launches that make no schedule: what hands out work starts anew."""
+        q, k, v = random_qkv(2, *heads(24, 8), 900, 900, 128, seed=54)
+        tensors, params, mod = mods.EXAMPLES["document_causal"](2, q.shape[1], 900, 900)
+        want = reference(q, k, v, mod), emulation(q, k, v, mod)
+        if DEVICE == "cpu":
+            return
+        launch = harness.prepared(example("document_causal"), q, k, v, tensors=tensors, params=params)
+        for ready in (0, 1, 1, 1, 0, 1):
+            launch.arguments.a.schedule_ready = ready
+            launch.out.fill_(math.nan)
+            launch.lse.fill_(math.nan)
+            launch()
+            torch.cuda.synchronize()
+            compare(launch.out, launch.lse, *want)
+    yield case("an old schedule used again", old_schedule, [(example("document_causal"), spec())], quick=True)
 
     def batch():
         q, k, v = random_qkv(5, 4, 2, 700, 700, 128, seed=53)

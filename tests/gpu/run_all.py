@@ -11,6 +11,8 @@ needed).
 """
 import argparse
 import os
+import pathlib
+import subprocess
 import sys
 import time
 
@@ -20,10 +22,22 @@ def skip(reason, required):
     return 1 if required else 77
 
 
+def hopper(args):
+    """The sm90 family's own cases, in processes of their own. Whether they are
+    fine (or there is no such GPU)."""
+    import torch
+    from device import DEVICE
+    if DEVICE == "cuda" and torch.cuda.get_device_capability() != (9, 0):
+        print("hopper: the GPU is not of sm_90")
+        return True
+    script = pathlib.Path(__file__).resolve().parent / "hopper.py"
+    return subprocess.call([sys.executable, str(script), "--jobs", str(args.jobs)]) == 0
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors "
-                   "masks changes packed blocks cli")
+                   "masks changes packed blocks cli hopper")
     p.add_argument("--only", default="", help="cases whose name has this text")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
     p.add_argument("--compile-first", action="store_true", help="not beside the tests")
@@ -54,6 +68,11 @@ def main():
     print(f"{name}, PyTorch {torch.__version__}, facc {harness.facc.version()}")
     torch.backends.cuda.matmul.allow_tf32 = False
     groups = {g for g in args.groups.split(",") if g}
+    fine = True
+    if DEVICE == "cuda" and (not groups or "hopper" in groups) and not args.only:
+        fine = hopper(args)
+        if groups == {"hopper"}:
+            return 0 if fine else 1
     compiler = None
     if not args.only and DEVICE == "cuda":
         compiler = harness.Precompiler([k for suite in suites for k in suite.kernels(groups)], args.jobs)
@@ -63,7 +82,7 @@ def main():
     print(f"{time.time() - start:.0f} s")
     if compiler:
         compiler.end()
-    return 1 if failed else 0
+    return 1 if failed or not fine else 0
 
 
 if __name__ == "__main__":
