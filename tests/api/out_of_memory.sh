@@ -71,10 +71,12 @@ sweep "mask as PNG" "$facc" mask --mask 'q - kv < 9' --sq 40 --tile 8x8 \
     -o "$work/mask.png" --json
 sweep expressions "$facc" explain --mask 'q >= kv and q - kv < 10'
 sweep "cache ls" "$facc" cache ls
-if "$facc" compile examples/alibi.lua --head-dim 64 --arch 80 >/dev/null 2>&1
+if "$facc" compile examples/alibi.lua --head-dim 64 --arch 80,90 >/dev/null 2>&1
 then
     sweep "cached compile" "$facc" compile examples/alibi.lua --head-dim 64 \
         --arch 80
+    sweep "cached compile of two codes" "$facc" compile examples/alibi.lua \
+        --head-dim 64 --arch 90
     sweep "cache ls with an entry" "$facc" cache ls
 else
     echo "cached compile: skipped, there is no NVRTC to fill the cache"
