@@ -201,6 +201,59 @@ class Launches(unittest.TestCase):
             info = program.kernel(dtype="f16", head_dim=64, **variant).info
             self.assertEqual((info.tier, info.scheduled), (tier, bool(variant)))
 
+    def test_layout_by_the_tensors(self):
+        """Aligned ones take family sm90 alone; a second code is made for the first that are not."""
+        q, k, v = qkv()
+        self.attention(q, k, v)
+        self.assertEqual(self.events, ["nvrtc"])
+
+        def shifted(*shape):  # rows of D + 4 elements, of which the last 4 are left out
+            x = tensor(*shape[:-1], shape[-1] + 4)
+            x.values = x.values[..., :shape[-1]]
+            x.shape = shape
+            return x
+        out = self.attention(q, shifted(2, 2, 7, 64), v)
+        self.assertEqual(self.events, ["nvrtc", "memory", "nvrtc"])
+        self.assertEqual(pointers()[3], out.data_ptr())
+        for x in shifted(2, 4, 5, 64), tensor(2, 4, 5, 64):  # the latter off its place
+            if x.values.flags.c_contiguous:
+                x.values = np.zeros(2 * 4 * 5 * 64 + 8, np.float16)[4:][:2 * 4 * 5 * 64].reshape(2, 4, 5, 64)
+            self.attention(x, k, v)
+        self.attention(q, k, v, out=shifted(2, 4, 5, 32))
+        self.assertEqual(self.events, ["nvrtc", "memory", "nvrtc"])  # the same kernel
+        packed = dict(cu_seqlens_q=tensor(2, dtype=np.int32), cu_seqlens_kv=tensor(2, dtype=np.int32))
+        del self.events[:]
+        self.attention(tensor(9, 4, 64), tensor(9, 2, 64), tensor(9, 2, 32), **packed)
+        self.assertEqual(self.events, ["nvrtc"])
+        self.attention(tensor(9, 4, 64), shifted(9, 2, 64), tensor(9, 2, 32), **packed)
+        self.assertEqual(self.events, ["nvrtc", "memory", "nvrtc"])
+
+    def test_families(self):
+        program = facc.Program.from_expressions(mask="q >= kv", context=self.context)
+        want = dict(dtype="f16", head_dim=64, head_dim_v=32)
+        q, k, v = qkv()
+        odd = tensor(2, 4, 5, 68)
+        odd.values, odd.shape = odd.values[..., :64], (2, 4, 5, 64)
+        kernel = program.kernel(**want)
+        self.assertEqual((kernel.family, kernel.fallback, kernel.launched), ("sm90", "sm80", ""))
+        for x, family in (q, "sm90"), (odd, "sm80"), (q, "sm90"):
+            kernel.prepare(x, k, v)()
+            self.assertEqual(kernel.launched, family)
+        for more, family in (({"family": "sm80"}, "sm80"), ({"family": "sm90"}, "sm90"),
+                             ({"layout": "aligned"}, "sm90"),
+                             ({"check_bounds": True}, "sm80")):
+            kernel = program.kernel(**want, **more)
+            self.assertEqual((kernel.family, kernel.fallback), (family, ""))
+        for more in {"family": "sm90"}, {"layout": "aligned"}:
+            kernel = program.kernel(**want, **more)
+            self.refused("q: stride 2 is 68 .*FACC_LAYOUT_ANY", odd, k, v, call=kernel.prepare)
+        for text, status, more in (("family is", "ARGUMENT", {"family": "sm75"}),
+                                   ("layout is", "ARGUMENT", {"layout": "straight"}),
+                                   ("needs sm_90", "UNSUPPORTED", {"family": "sm90", "arch": 80})):
+            with self.assertRaisesRegex(facc.Error, text) as caught:
+                program.kernel(**want, **more)
+            self.assertEqual(caught.exception.status_name, "FACC_ERR_" + status)
+
     def test_gradient(self):
         q, k, _ = qkv()
         with mock.patch.dict(sys.modules, torch=stand_in.torch(True)):
