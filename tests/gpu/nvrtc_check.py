@@ -1,12 +1,13 @@
-"""Compiles the sm80 template with NVRTC as runtime/select.c configures it and reads the compiler's
-resource report: no spills, no stack, no C75xx. Needs a C compiler and NVRTC, no GPU.
+"""Compiles the templates of both families with NVRTC as runtime/select.c configures them and reads
+the compiler's resource report: no spills, no stack, no C75xx. Needs a C compiler and NVRTC, no GPU.
 
-    python3 tests/gpu/nvrtc_check.py [--all] [--wgmma]
+    python3 tests/gpu/nvrtc_check.py [--all] [--family sm80|sm90]
 
-By default every head dim on sm_90 and some on every architecture, with plain attention, and the
-products of facc_wgmma.cuh in a loop of their own (--wgmma: these alone); with --all every sample
+By default, with plain attention, every head dim of sm80 on sm_90 and some on every architecture,
+head dims of sm90, and its products (facc_wgmma.cuh) in a loop of their own; with --all every sample
 variant too.
 """
+import argparse
 import concurrent.futures
 import ctypes
 import os
@@ -18,8 +19,11 @@ from tune_unit import ROOT, compile_text, compile_unit, config_text, read, repor
 
 ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
+            "softcap_fast": 0, "relative_causal": 0,
             "document_planned": 1, "document_halved": 1, "dilated": 0, "keep_scanned": 1,
             "plain+blocks": 0, "causal+blocks": 0, "keep_scanned+blocks": 1}  # with block lists
+SCHEDULED = {"document_planned", "document_halved", "keep_scanned", "plain+blocks", "causal+blocks",
+             "keep_scanned+blocks"}
 UNMASKED = {"plain", "softcap", "bias"}
 DTYPE = {"f32": 1, "f16": 2, "bf16": 3}
 # Bytes that may spill, with the reason.
@@ -36,7 +40,7 @@ ALLOWED = {
 SHIM = r"""
 #include <string.h>
 #include "runtime/select.h"
-int choose(int dtype, int out, int d, int dv, int arch, int mask, int *c)
+int choose(int dtype, int out, int d, int dv, int arch, int family, int mask, int *c)
 {
     facc_variant v;
     struct unit_config u;
@@ -48,10 +52,10 @@ int choose(int dtype, int out, int d, int dv, int arch, int mask, int *c)
     v.out_dtype = (facc_dtype)out;
     v.head_dim = d;
     v.head_dim_v = dv;
-    if (!select_config(&v, arch, 0, mask, &u, &diag))
+    if (!select_config(&v, arch, family, 0, mask, &u, &diag))
         return 0;
     c[0] = u.tile_m, c[1] = u.tile_n, c[2] = u.warps, c[3] = u.stages;
-    c[4] = u.q_in_registers, c[5] = u.shared_bytes;
+    c[4] = u.q_in_registers, c[5] = u.shared_bytes, c[6] = u.q_buffers;
     return 1;
 }
 """
@@ -96,18 +100,17 @@ def load_select(folder):
                       ("runtime/select.c", "compiler/dtype.c", "compiler/support/diag.c"))
 
 
-def products(folder):
+def load_printer(folder):
     shim = build_shim(folder, "wgmma", WGMMA_SHIM,
                       ["compiler/emit/wgmma.c"] + [f"compiler/support/{n}.c" for n in
                                                    ("arena", "strbuf", "diag")])
     text = ctypes.create_string_buffer(1 << 17)
-    for d, dv, n, warps in PRODUCTS:
-        for dtype in ("f16", "bf16"):
-            if not shim.print(dtype == "f16", d, dv, n, text, len(text)):
-                raise SystemExit(f"nothing printed for {d}/{dv}, {n} columns")
-            yield dict(D=d, Dv=dv, m=16 * (warps - 4), n=n, warps=warps, stages=2, qreg=False,
-                       dtype=dtype, out=dtype, arch="90a", variant="products",
-                       wgmma=text.value.decode())
+
+    def wgmma(dtype, d, dv, n):
+        if not shim.print(dtype == "f16", d, dv, n, text, len(text)):
+            raise SystemExit(f"nothing printed for {d}/{dv}, {n} columns")
+        return text.value.decode()
+    return wgmma
 
 
 def judge(c, compiled, allowed):
@@ -120,28 +123,36 @@ def judge(c, compiled, allowed):
         "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
 
 
-def configure(select, dtype, out, d, dv, arch, variant):
-    c = (ctypes.c_int * 6)()
+def configure(select, dtype, out, d, dv, arch, variant, wgmma=None):
+    """wgmma: prints the products; the family is then sm90, else sm80."""
+    c = (ctypes.c_int * 7)()
     mask = variant not in UNMASKED
-    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, mask, c):
+    family = 90 if wgmma else 80
+    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, family, mask, c):
         raise SystemExit(f"no tile for {d}/{dv} on sm_{arch}")
-    return dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2],
-                stages=c[3], qreg=bool(c[4]), shared=c[5], dtype=dtype, out=out, arch=arch,
-                variant=variant, tensors=VARIANTS[variant])
+    config = dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2],
+                  stages=c[3], qreg=bool(c[4]), q_buffers=c[6], dtype=dtype, out=out, arch=arch,
+                  variant=variant, tensors=VARIANTS[variant])
+    if wgmma:
+        config.update(arch="90a", wgmma=wgmma(dtype, d, dv, c[1]), packed=False,
+                      scheduled=variant in SCHEDULED)
+    return config
 
 
 def check(c):
-    if "wgmma" in c:
+    if c["variant"] == "products":
         headers = {"facc_config.cuh": config_text(c), "facc_wgmma.cuh": c["wgmma"]}
         return judge(c, compile_text("wgmma_loop.cu", read("tests/gpu/wgmma_loop.cu"), headers,
                                      c["arch"]), 0)
     variant = c["variant"].removesuffix("+blocks")
     name = "templates/stub/facc_variant.cuh" if variant == "plain" else \
         f"tests/gpu/variants/{variant}.cuh"
+    if "wgmma" in c:
+        return judge(c, compile_unit(c, read(name), c["arch"], main="sm90/forward.cu"), 0)
     return judge(c, compile_unit(c, read(name), c["arch"]), ALLOWED.get(c["variant"], 0))
 
 
-def cases(select, everything):
+def cases_sm80(select, everything):
     for d in range(8, 257, 8):
         yield configure(select, ("bf16", "f16")[d // 8 % 2], "bf16", d, d, 90, "plain")
     for d, dv in ((192, 128), (128, 192), (8, 256), (256, 8)):
@@ -155,11 +166,33 @@ def cases(select, everything):
                     yield configure(select, "bf16", "bf16", d, d, arch, variant)
 
 
+def cases_sm90(select, wgmma, everything):
+    for d, dv, n, warps in PRODUCTS:
+        for dtype in ("f16", "bf16"):
+            yield dict(D=d, Dv=dv, m=16 * (warps - 4), n=n, warps=warps, stages=2, qreg=False,
+                       dtype=dtype, out=dtype, arch="90a", variant="products",
+                       wgmma=wgmma(dtype, d, dv, n))
+    for d, dv in ((8, 8), (40, 40), (64, 64), (72, 104), (96, 96), (128, 128), (128, 64),
+                  (192, 128), (192, 192), (256, 256), (256, 8), (8, 256)):
+        for dtype, out in (("bf16", "bf16"), ("f16", "f32")):
+            yield configure(select, dtype, out, d, dv, 90, "plain", wgmma)
+        for variant in VARIANTS if everything and min(d, dv) >= 64 else ():
+            if variant != "plain":
+                yield configure(select, "bf16", "bf16", d, dv, 90, variant, wgmma)
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--family", choices=("sm80", "sm90"))
+    asked = parser.parse_args()
+    todo = []
     with tempfile.TemporaryDirectory() as folder:
-        todo = list(products(folder))
-        if "--wgmma" not in sys.argv:
-            todo += cases(load_select(folder), "--all" in sys.argv)
+        select = load_select(folder)
+        if asked.family != "sm80":
+            todo += cases_sm90(select, load_printer(folder), asked.all)
+        if asked.family != "sm90":
+            todo += cases_sm80(select, asked.all)
     failed = 0
     with concurrent.futures.ProcessPoolExecutor() as pool:
         for bad, line in pool.map(check, todo):

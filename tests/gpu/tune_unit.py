@@ -11,7 +11,9 @@ ELEMENT = {"f16": 0, "bf16": 1, "f32": 2}
 
 
 def shared_bytes(c):
-    """runtime/select.c's formula; the template asserts that it agrees."""
+    """runtime/select.c's formula; the template asserts that it agrees. sm90: all there is."""
+    if "wgmma" in c:
+        return 227 * 1024
     row = 2 * -(-c["D"] // 16) * 16 + 16
     row_v = 2 * -(-c["Dv"] // 16) * 16 + 16
     loop = c["m"] * row + c["stages"] * c["n"] * (row + row_v)
@@ -27,6 +29,7 @@ constexpr int kHeadDim = {c["D"]}, kHeadDimV = {c["Dv"]};
 constexpr int kTileM = {c["m"]}, kTileN = {c["n"]};
 constexpr int kWarps = {c["warps"]}, kStages = {c["stages"]};
 constexpr bool kQInRegisters = {"true" if c["qreg"] else "false"};
+constexpr int kQBuffers = {c.get("q_buffers", 1)};
 constexpr int kSharedBytes = {shared_bytes(c)};
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = {"true" if c.get("block_mask") else "false"};
@@ -90,6 +93,8 @@ def compile_text(main, text, headers, arch):
 def compile_unit(config, variant_text, arch, patches=(), main="sm80/forward.cu"):
     """(cubin or None, log). patches: (file, old text, new text) for trying variations."""
     headers = template_headers()
+    if "wgmma" in config:
+        headers["facc_wgmma.cuh"] = config["wgmma"]
     headers["facc_config.cuh"] = config_text(config)
     headers["facc_variant.cuh"] = variant_text
     for name, old, new in patches:

@@ -473,8 +473,11 @@ static bool run_all(const char *name, const char *text,
     if (a) {
         struct cuda_unit u;
         struct strbuf explained;
+        struct unit_config hopper = config;
+        hopper.family = "sm90";
         strbuf_init(&explained, a);
         ok = compile_unit(p, &config, NULL, a, &u, d) &&
+             compile_unit(p, &hopper, NULL, a, &u, d) &&
              compile_explain(p, &explained, d);
         arena_free(a);
     }

@@ -1,0 +1,134 @@
+// What facc generates for 20 * tanh_fast(score / 20), q >= kv.
+#pragma once
+#include "common/args.cuh"
+#include "common/variant_math.cuh"
+
+struct Variant {
+    static constexpr bool kHasScore = true;
+    static constexpr bool kHasMask = true;
+    static constexpr bool kMaskNeedsScore = false;
+    static constexpr bool kAlwaysPartial = false;
+    static constexpr bool kReverse = true;
+    static constexpr bool kHasOffset = false;
+    static constexpr bool kHasNarrow = true;
+    static constexpr bool kStageCol = false;
+    static constexpr bool kStageDiag = false;
+
+    struct Tile {
+        float t1;
+        facc_narrow t2;
+    };
+    struct Row {};
+    struct Col {};
+    struct Diag {};
+    struct Base {
+        int b1;
+    };
+    struct KvRange {
+        int first, end;
+    };
+
+    static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
+    {
+        Tile t;
+        t.t1 = facc_fold(0.05000000074505806f, args.scale);
+        t.t2 = facc_narrow_tanh(t.t1, 28.853900909423828f);
+        return t;
+    }
+
+    static FACC_FN Row row(const KernelArgs &args, const Tile &t, int q)
+    {
+        Row r;
+        return r;
+    }
+
+    static FACC_FN Col col(const KernelArgs &args, const Tile &t, int kv)
+    {
+        Col k;
+        return k;
+    }
+
+    static FACC_FN Diag diag(const KernelArgs &args, const Tile &t, int q_minus_kv)
+    {
+        Diag d;
+        return d;
+    }
+
+    static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
+    {
+        Base base;
+        base.b1 = q - kv0;
+        return base;
+    }
+
+    static FACC_FN float multiplier(const KernelArgs &args, const Tile &t)
+    {
+        return 28.853900909423828f;
+    }
+
+    static FACC_FN float shift(const KernelArgs &args, const Tile &t)
+    {
+        return 0.0f;
+    }
+
+    static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
+    {
+        return facc_tanh_fast(s * t.t1);
+    }
+
+    static FACC_FN Base offset_by(const Base &base, float by)
+    {
+        Base moved = base;
+        return moved;
+    }
+
+    static FACC_FN float narrow_score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c, float &widest)
+    {
+        return facc_narrow_cell(t.t2, s, widest);
+    }
+
+    static FACC_FN float narrow_limit(const KernelArgs &args, const Tile &t)
+    {
+        return t.t2.limit;
+    }
+
+    static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
+            const Diag &d, const Base &base, float s, int q, int kv0, int c)
+    {
+        return base.b1 >= c;
+    }
+
+    static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
+    {
+        long long first = 0, end = kMaxInt;
+        end = facc_min(end, (long long)q_last + 1);
+        return KvRange{facc_saturate(first), facc_saturate(facc_max(end, 0ll))};
+    }
+
+    static FACC_FN int verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            int kv_first, int kv_last)
+    {
+        bool may = true, must = true;
+        may &= (long long)q_last - (long long)kv_first >= 0;
+        must &= (long long)q_first - (long long)kv_last >= 0;
+        return !may ? kVerdictEmpty : must ? kVerdictFull : kVerdictPartial;
+    }
+
+    static constexpr bool kPlanned = false, kScanned = false, kHalved = false;
+    static constexpr bool kHasQSummary = false, kHasKvSummary = false;
+    struct QSummary {};
+    static FACC_FN QSummary q_nothing() { return QSummary{}; }
+    static FACC_FN void q_add(const KernelArgs &, const Tile &, int, QSummary &) {}
+    static FACC_FN void q_merge(QSummary &, const QSummary &) {}
+    struct KvSummary {};
+    static FACC_FN KvSummary kv_nothing() { return KvSummary{}; }
+    static FACC_FN void kv_add(const KernelArgs &, const Tile &, int, KvSummary &) {}
+    static FACC_FN void kv_merge(KvSummary &, const KvSummary &) {}
+    static FACC_FN int tile_verdict(const KernelArgs &args, const Tile &t, int q_first, int q_last,
+            const QSummary &, int kv_first, int kv_last, const KvSummary &)
+    {
+        return verdict(args, t, q_first, q_last, kv_first, kv_last);
+    }
+};
