@@ -5,7 +5,8 @@ import os
 import threading
 import time
 
-from method import prepared
+from method import prepared  # first: it puts tests/gpu on the path
+from device import DEVICE
 
 HUNG = 90    # seconds without a step: a kernel does not end
 SMALL = 1040  # tokens of the small case: no multiple of any tile; sixteen documents fit
@@ -50,10 +51,10 @@ def sampled_error(launch, q, k, v, mod, tensors, rows=24):
     g = torch.Generator().manual_seed(3)
     edges = torch.tensor([0, 1, S // 2 - 1, S // 2, S - 2, S - 1])
     chosen = torch.cat([torch.randint(0, S, (rows - len(edges),), generator=g), edges])
-    i, j = chosen.cuda()[:, None], torch.arange(S, device="cuda")[None]
+    i, j = chosen.to(DEVICE)[:, None], torch.arange(S, device=DEVICE)[None]
     worst = worst_lse = 0.0
     for b, h in {(0, 0), (q.shape[0] - 1, q.shape[1] - 1)}:
-        b_, h_ = (torch.tensor(n, device="cuda") for n in (b, h))
+        b_, h_ = (torch.tensor(n, device=DEVICE) for n in (b, h))
         s = q[b, h, chosen].double() @ k[b, h].double().T * q.shape[3] ** -0.5
         s = score(s, b_, h_, i, j) if score else s
         s = torch.where(keep(b_, h_, i, j), s, -float("inf")) if keep else s

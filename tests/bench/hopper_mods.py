@@ -5,6 +5,9 @@ A mod's name is that of a score, of a mask, or "score+mask"; "none" is neither."
 import math
 from typing import Callable, NamedTuple
 
+import method  # noqa: F401  (puts tests/gpu on the path)
+from device import DEVICE
+
 WINDOW, CAP, DOCUMENTS = 1024, 20.0, 16
 
 
@@ -21,17 +24,17 @@ class Part(NamedTuple):
 
 def normal(*shape):
     import torch
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(2)).cuda()
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(2)).to(DEVICE)
 
 
 def slopes(B, H, S):
     import torch
-    return {"slopes": torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device="cuda")}
+    return {"slopes": torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device=DEVICE)}
 
 
 def documents(B, H, S):
     import torch
-    flat = torch.arange(S, dtype=torch.int32, device="cuda") // (S // DOCUMENTS)
+    flat = torch.arange(S, dtype=torch.int32, device=DEVICE) // (S // DOCUMENTS)
     return {"ids": flat.expand(B, S).contiguous()}
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import math
+import os
 import pathlib
 import sys
 import types
@@ -13,8 +14,10 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+os.environ["FACC_TEST_DEVICE"] = "cpu"
 import bench_hopper  # noqa: E402
 import bench_variants  # noqa: E402
+import checks  # noqa: E402
 import hopper_rows as rows  # noqa: E402
 from bench_variants import Case, lines  # noqa: E402
 from hopper_mods import Mod, t5_edges  # noqa: E402
@@ -82,6 +85,36 @@ class Figures(unittest.TestCase):
         with self.assertRaises(ValueError):
             Mod("alibi+casual")
         self.assertEqual(t5_edges(16, 8, 128), [12, 16, 23, 32, 46, 64, 91])  # T5's own, for 32 buckets
+
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+@unittest.skipUnless(torch, "SKIPPED: mods by hand: PyTorch is not installed")
+class ByHand(unittest.TestCase):
+    """Each mod in Lua, on facc's CPU path, is the one in PyTorch."""
+
+    def test_mods(self):
+        import facc
+        g, (B, H, S, D) = torch.Generator().manual_seed(0), (2, 4, 1280, 32)
+        q, k, v = (torch.randn(B, H, S, D, generator=g) for _ in range(3))
+        for name in sorted({x.mod for r in ROWS for x in (r.a, r.b)}):
+            mod = Mod(name)
+            tensors = mod.captured(B, H, S)
+            program = facc.Program.from_string(mod.lua(), name)
+            out, lse = facc.attention(q, k, v, program=program, tensors=tensors, params=mod.params, return_lse=True)
+            launch = types.SimpleNamespace(out=out, lse=lse)
+            for error in checks.sampled_error(launch, q, k, v, mod, tensors):
+                self.assertLess(error, 1e-4, name)
+            out[:, :, 0] += 1  # and the check sees what is wrong
+            self.assertGreater(checks.sampled_error(launch, q, k, v, mod, tensors)[0], bench_hopper.FAST_TOLERANCE, name)
+            keep = mod.by_hand(tensors)[1]
+            if keep:
+                i, j = torch.arange(S)[:, None], torch.arange(S)[None]
+                self.assertAlmostEqual(int(keep(i * 0, i * 0, i, j).sum()) / mod.cells(S), 1, delta=0.02)
 
 
 class Runs(unittest.TestCase):
