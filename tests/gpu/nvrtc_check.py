@@ -19,7 +19,7 @@ from tune_unit import ROOT, compile_text, compile_unit, config_text, read, repor
 
 ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
-            "softcap_fast": 0, "relative_causal": 0,
+            "softcap_fast": 0, "causal_relative": 0,
             "document_planned": 1, "document_halved": 1, "dilated": 0, "keep_scanned": 1,
             "plain+blocks": 0, "causal+blocks": 0, "keep_scanned+blocks": 1}  # with block lists
 SCHEDULED = {"document_planned", "document_halved", "keep_scanned", "plain+blocks", "causal+blocks",
@@ -141,18 +141,23 @@ def configure(select, dtype, out, d, dv, arch, variant, wgmma=None):
     return config
 
 
+def variant_text(variant):
+    if variant == "plain":
+        return read("templates/stub/facc_variant.cuh")
+    name = f"tests/gpu/variants/{variant}.cuh"
+    return read(name if os.path.exists(os.path.join(ROOT, name)) else f"tests/golden/{variant}.cuh")
+
+
 def check(c):
     if c["variant"] == "products":
         headers = {"facc_config.cuh": config_text(c), "facc_wgmma.cuh": c["wgmma"]}
         return judge(c, compile_text("wgmma_loop.cu", read("tests/gpu/wgmma_loop.cu"), headers,
                                      c["arch"]), 0)
-    variant = c["variant"].removesuffix("+blocks")
-    name = "templates/stub/facc_variant.cuh" if variant == "plain" else \
-        f"tests/gpu/variants/{variant}.cuh"
+    text = variant_text(c["variant"].removesuffix("+blocks"))
     if "wgmma" in c:
-        return judge(c, compile_unit(c, read(name), c["arch"], main="sm90/forward.cu"), 0)
+        return judge(c, compile_unit(c, text, c["arch"], main="sm90/forward.cu"), 0)
     allowed = ALLOWED_AT.get((c["variant"], c["D"], c["arch"]), ALLOWED.get(c["variant"], 0))
-    return judge(c, compile_unit(c, read(name), c["arch"]), allowed)
+    return judge(c, compile_unit(c, text, c["arch"]), allowed)
 
 
 def cases_sm80(select, everything):
