@@ -27,39 +27,40 @@ class Consumer
         return __shfl_sync(~0u, x, 0);
     }
 
-    __device__ __forceinline__ void wait_q(int item) const
+    __device__ __forceinline__ void wait_q(unsigned item) const
     {
         c_.q_full[item % kQBuffers][group_].wait_full(item, kQBuffers);
     }
 
-    // Q K^T of a visit; earlier loads of K are let go.
-    __device__ __forceinline__ void start_qk(const Visit &v)
+    // Q K^T of the visit taken last.
+    __device__ __forceinline__ void start_qk()
     {
-        const int slot = v.load % kStages;
-        visits_.pass_k(v.load);
-        c_.k_full[slot].wait_full(v.load, kStages);
-        multiply_qk(s_[0], q0_ + v.item % kQBuffers * (kGroups * kBytesQ >> 4),
+        const unsigned load = visits_.load(), slot = load % kStages;
+        c_.k_full[slot].wait_full(load, kStages);
+        multiply_qk(s_[0], q0_ + visits_.item() % kQBuffers * (kGroups * kBytesQ >> 4),
                     k0_ + slot * (kBytesK >> 4));
     }
 
+    // P V of the first load whose V is open.
     __device__ __forceinline__ void start_pv(const Work &w, const Visit &v, bool accumulate)
     {
-        const int slot = v.load % kStages;
-        c_.v_full[slot].wait_full(v.load, kStages);
-        if (w.foreign && v.tile * kTileN + kTileN > w.kv_len)
+        const unsigned load = visits_.v_open(), slot = load % kStages;
+        c_.v_full[slot].wait_full(load, kStages);
+        if (v.masked && w.foreign && v.tile * kTileN + kTileN > w.kv_len)
             clear_v_tail(slot, w.kv_len - v.tile * kTileN);
         multiply_pv(p_, v0_ + slot * (kBytesV >> 4), accumulate);
     }
 
     // Rows of V behind the sequence may hold anything, NaN too, and 0 * NaN is NaN.
-    __device__ __forceinline__ void clear_v_tail(int slot, int rows) const
+    __device__ __forceinline__ void clear_v_tail(unsigned slot, int rows) const
     {
         const unsigned tile = v_tiles_ + slot * kBytesV;
-        const int first = max(rows, 0) * kRowBytes / 16, units = kTileN * kRowBytes / 16;
+        const unsigned first = max(rows, 0) * kRowBytes / 16;
+        constexpr unsigned units = kTileN * kRowBytes / 16;
 #pragma unroll 1
         for (int p = 0; p < kPanelsV; ++p)
 #pragma unroll 1
-            for (int i = first + threadIdx.x % kGroupThreads; i < units; i += kGroupThreads)
+            for (unsigned i = first + threadIdx.x % kGroupThreads; i < units; i += kGroupThreads)
                 store_shared_16(tile + p * kTileN * kRowBytes + 16 * i, uint4{0, 0, 0, 0});
         fence_async_shared();
         barrier_sync<kGroupThreads>(1 + group_);
@@ -67,7 +68,7 @@ class Consumer
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, Weights &p);
     __device__ __forceinline__ void settle(const Weights &p);
-    __device__ __forceinline__ void finish(const RowState &state, int item);
+    __device__ __forceinline__ void finish(const RowState &state, unsigned item);
 
     const KernelArgs &args_;
     Control &c_;
@@ -80,14 +81,14 @@ class Consumer
     float factor_[2];
     bool rescale_; // the output, by factor_
     bool first_;   // this visit is its item's first
-    RowState before_;
-    int waiting_; // item whose output, of before_, is still in the accumulator; or -1
+    bool waiting_; // the output of the item before is still in the accumulator
 };
 
 // Of the product that lies ready.
 __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, Weights &p)
 {
-    const int slot = v.load % kStages, kv0 = v.tile * kTileN;
+    const unsigned load = visits_.load(), slot = load % kStages;
+    const int kv0 = v.tile * kTileN;
     Rows rows;
     if constexpr (kHasRows) {
         const int r = threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
@@ -95,14 +96,14 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, W
         rows[0][1] = w.row[r + 8];
     }
     if constexpr (kTables)
-        c_.table_full[slot].wait_full(v.load, kStages);
-    rescale_ = first_ || (v.masked && !kMaskAtOnce) || kv0 + kTileN > w.kv_len ||
+        c_.table_full[slot].wait_full(load, kStages);
+    rescale_ = first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
                !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p);
     if (rescale_)
         weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
 }
 
-__device__ __forceinline__ void Consumer::finish(const RowState &state, int item)
+__device__ __forceinline__ void Consumer::finish(const RowState &state, unsigned item)
 {
     write_output(args_, c_.item[item % kItems], state);
     c_.item_empty[item % kItems].arrive_warp();
@@ -112,9 +113,9 @@ __device__ __forceinline__ void Consumer::finish(const RowState &state, int item
 __device__ __forceinline__ void Consumer::settle(const Weights &p)
 {
     if (first_) {
-        if (waiting_ >= 0)
-            finish(before_, waiting_);
-        waiting_ = -1;
+        if (waiting_)
+            finish(c_.before[threadIdx.x].state, c_.before[threadIdx.x].item);
+        waiting_ = false;
     } else if (rescale_) {
         scale_output(factor_[0], factor_[1]);
     }
@@ -127,72 +128,82 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
 
 __device__ __forceinline__ void Consumer::run()
 {
-    Visit v = {-1, -1, -1, false}, next;
+    Visit v, next;
     NextVisit kind = kNextBehind;
-    bool open = false; // the output of v's item is in the accumulator
-    waiting_ = -1;
+    unsigned item = 0; // of v
+    bool open = false; // its output is in the accumulator
+    waiting_ = false;
 #pragma unroll 1
     for (;;) {
         // No product is in flight, no load held.
 #pragma unroll 1
         for (;;) {
-            if (open && (kind == kNextNone || visits_.item() != v.item)) {
-                finish(state_, v.item);
+            if (open && (kind == kNextNone || visits_.item() != item)) {
+                finish(state_, item);
                 open = false;
             }
             if (kind != kNextBehind)
                 break;
-            kind = visits_.next(-1, open, next);
+            kind = visits_.next(false, open, next);
         }
         if (kind == kNextNone)
             return;
         v = next;
+        item = visits_.item();
         first_ = !open;
         if (first_) {
             reset(state_);
-            wait_q(v.item);
+            wait_q(item);
         }
-        start_qk(v);
+        start_qk();
+        visits_.skip_v(visits_.load());
         wgmma_wait<0>();
         pin(s_[0]);
-        visits_.pass_k(v.load + 1);
+        visits_.release_k();
 
         Weights p;
+        bool reads = false; // P V of the visit before is in flight
 #pragma unroll 1
         for (;;) {
-            const Work &w = c_.item[v.item % kItems];
-            if constexpr (kQBuffers == 1) // the next item's Q replaces this one's: let go soon
-                kind = visits_.next(v.load, false, next);
+            const int bit = visits_.look();
+            const Work &w = c_.item[item % kItems];
             weigh(w, v, p);
-            if constexpr (kQBuffers > 1)
-                kind = visits_.next(v.load, false, next);
-            const bool switches = kind == kNextTile && next.item != v.item;
-            if (kind != kNextTile || (kQBuffers == 1 && switches))
-                break;
-            if (switches)
-                wait_q(next.item);
-            wgmma_wait<0>(); // P V of the visit before
-            visits_.pass_v(v.load);
-            start_qk(next);
+            wgmma_wait<0>();
+            if (reads)
+                visits_.release_v();
+            if (visits_.v_open() != visits_.load())
+                visits_.skip_v(visits_.load());
+            const bool mine = visits_.is_mine(bit);
+            if (mine) {
+                next = visits_.take(bit);
+            } else {
+                kind = visits_.next(true, false, next);
+                if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item))
+                    break;
+                if (visits_.item() != item)
+                    wait_q(visits_.item());
+                visits_.skip_k(visits_.v_open() + 1, visits_.load());
+            }
+            start_qk();
             settle(p);
             start_pv(w, v, !first_);
             wgmma_wait<1>();
             pin(s_[0]);
-            visits_.pass_k(next.load + 1);
-            if (switches) {
-                before_ = state_;
-                waiting_ = v.item;
+            visits_.release_k();
+            reads = true;
+            first_ = false;
+            if (!mine && visits_.item() != item) {
+                c_.before[threadIdx.x] = Before{state_, item};
                 reset(state_);
+                first_ = waiting_ = true;
+                item = visits_.item();
             }
-            first_ = switches;
             v = next;
         }
-        wgmma_wait<0>();
-        visits_.pass_v(v.load);
         settle(p);
-        start_pv(c_.item[v.item % kItems], v, !first_);
+        start_pv(c_.item[item % kItems], v, !first_);
         wgmma_wait<0>();
-        visits_.pass_v(v.load + 1);
+        visits_.release_v();
         open = true;
     }
 }

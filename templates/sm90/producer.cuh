@@ -1,4 +1,4 @@
-// Which KV tiles an item visits, and their loads: K one tile ahead of V, across items too.
+// Which KV tiles an item visits, and their loads: K one tile ahead of V.
 #pragma once
 #include "common/tile_row.cuh"
 #include "sm90/scheduler.cuh"
@@ -48,22 +48,25 @@ class ListedSegments
     int entry_, n_entries_, repeat_;
 };
 
-// The same by the mask's plain bounds.
+// The same by the mask's plain bounds. What is known of the item is read anew for each window:
+// producers have few registers.
 class BoundedSegments
 {
   public:
     __device__ __forceinline__ BoundedSegments(const KernelArgs &args, const Work &w)
-        : args_(args), row_(args, w.t, w.b, w.h, w.tile, w.q_len, w.kv_len),
-          window_(Variant::kReverse ? (row_.reach.end + 31) / 32 - 1 : row_.reach.first / 32),
-          left_(row_.windows())
+        : args_(args), w_(w)
     {
+        const TileRow r = row();
+        window_ = Variant::kReverse ? (r.reach.end + 31) / 32 - 1 : r.reach.first / 32;
+        left_ = r.windows();
     }
 
     __device__ __forceinline__ bool next(Segment &s)
     {
+#pragma unroll 1
         while (left_ > 0) {
             s.window = window_;
-            judge_tiles(args_, row_, window_, s.group);
+            judge_tiles(args_, row(), window_, s.group);
             window_ += Variant::kReverse ? -1 : 1;
             --left_;
             s.any = 0;
@@ -77,8 +80,13 @@ class BoundedSegments
     }
 
   private:
+    __device__ __forceinline__ TileRow row() const
+    {
+        return TileRow(args_, w_.t, w_.b, w_.h, w_.tile, w_.q_len, w_.kv_len);
+    }
+
     const KernelArgs &args_;
-    TileRow row_;
+    const Work &w_;
     int window_, left_;
 };
 
@@ -106,7 +114,7 @@ class SegmentWriter
 
     __device__ __forceinline__ void write(const Segment &s)
     {
-        const int slot = n_ % kSegments;
+        const unsigned slot = n_ % kSegments;
         c_.segment_empty[slot].wait_empty(n_, kSegments);
         if (threadIdx.x % 32 == 0) {
             c_.segment[slot] = s;
@@ -124,62 +132,60 @@ class SegmentWriter
 
   private:
     Control &c_;
-    int n_;
+    unsigned n_;
 };
 
-// Where a tile of K or V comes from.
-struct Source {
-    int row, h, b;
-};
-
+// By one lane.
 class Loader
 {
   public:
     __device__ __forceinline__ Loader(const KernelArgs &args, Control &c, const Tiles &tiles)
-        : args_(args), c_(c), tiles_(tiles), n_(0)
+        : args_(args), c_(c), tiles_(tiles), n_(0), v_row_(-1)
     {
         tma_prefetch_map(args.tensor_map[1]);
         tma_prefetch_map(args.tensor_map[2]);
     }
 
-    // K of a tile, then V of the one before it. By one lane.
-    __device__ __forceinline__ void load(const Source &s)
+    // K of the tile from that row on, then V of the one before it in the item.
+    __device__ __forceinline__ void load(const Work &w, int row)
     {
-        start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, s,
-                       args_.k_stride);
-        flush();
-        last_ = s;
+        start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, w,
+                       row, args_.k_stride);
+        flush(w);
+        v_row_ = row;
         ++n_;
     }
 
-    // V of the last tile.
-    __device__ __forceinline__ void flush()
+    // V of the last tile. Not only with the next item's K: that may be several items off, and P V
+    // must not wait for it.
+    __device__ __forceinline__ void flush(const Work &w)
     {
-        if (n_ > 0)
+        if (v_row_ >= 0)
             start<kPanelsV>(c_.v_full, c_.v_empty, tiles_.v((n_ - 1) % kStages),
-                            args_.tensor_map[2], n_ - 1, last_, args_.v_stride);
+                            args_.tensor_map[2], n_ - 1, w, v_row_, args_.v_stride);
+        v_row_ = -1;
     }
 
   private:
     template <int kTilePanels>
-    __device__ __forceinline__ static void start(Barrier (&full)[kStages], Barrier (&empty)[kStages],
-                                                 unsigned dst, const void *map, int n,
-                                                 const Source &s, const long long (&stride)[3])
+    __device__ __forceinline__ void start(Barrier (&full)[kStages], Barrier (&empty)[kStages],
+                                          unsigned dst, const void *map, unsigned n, const Work &w,
+                                          int row, const long long (&stride)[3]) const
     {
         const unsigned barrier = full[n % kStages].address();
+        const int h = stride[1] ? w.h / args_.group : 0, b = stride[0] ? w.b : 0;
         empty[n % kStages].wait_empty(n, kStages);
         mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes);
 #pragma unroll
         for (int p = 0; p < kTilePanels; ++p)
-            tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, s.row, stride[1] ? s.h : 0,
-                     stride[0] ? s.b : 0);
+            tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, row, h, b);
     }
 
     const KernelArgs &args_;
     Control &c_;
     const Tiles &tiles_;
-    int n_; // tiles whose K has been asked for
-    Source last_;
+    unsigned n_; // tiles whose K has been asked for
+    int v_row_;  // of the last one, whose V has not; or -1
 };
 
 // By one warp.
@@ -189,43 +195,44 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
     SegmentWriter segments(c);
     Loader loader(args, c, tiles);
 #pragma unroll 1
-    for (int i = 0;; ++i) {
+    for (unsigned i = 0;; ++i) {
         c.item_full[i % kItems].wait_full(i, kItems);
         const Work &w = c.item[i % kItems];
         if (lane == 0)
             c.started.arrive();
         if (w.tile < 0)
             break;
-        const int h = w.h / args.group, b = w.b, kv_start = w.kv_start;
         Segments windows(args, w);
         Segment s = {};
         s.kind = kSegmentTiles;
+#pragma unroll 1
         while (windows.next(s)) {
             if (s.any == 0)
                 continue;
             segments.write(s);
-            for (unsigned any = s.any; any;) {
-                const int tile = 32 * s.window + take_bit(any);
+#pragma unroll 1
+            while (s.any) {
+                const int tile = 32 * s.window + take_bit(s.any);
                 if (lane == 0)
-                    loader.load(Source{kv_start + tile * kTileN, h, b});
+                    loader.load(w, w.kv_start + tile * kTileN);
                 __syncwarp();
             }
         }
+        if (lane == 0)
+            loader.flush(w);
+        __syncwarp();
         segments.write(kSegmentEnd);
         c.item_empty[i % kItems].arrive_warp();
     }
-    if (lane == 0)
-        loader.flush();
-    __syncwarp();
     segments.write(kSegmentStop);
 }
 
 // Makes the tables of each tile that is loaded, in the slot of its V. By one warp.
 __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
 {
-    int load = 0, item = 0;
+    unsigned load = 0, item = 0;
 #pragma unroll 1
-    for (int n = 0;; ++n) {
+    for (unsigned n = 0;; ++n) {
         const Barrier &full = c.segment_full[n % kSegments];
         full.wait_full(n, kSegments);
         const Segment s = c.segment[n % kSegments];
@@ -238,10 +245,12 @@ __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
             ++item;
             continue;
         }
+#pragma unroll 1
         for (unsigned any = s.any; any; ++load) {
-            const int tile = 32 * s.window + take_bit(any), slot = load % kStages;
+            const int tile = 32 * s.window + take_bit(any);
+            const unsigned slot = load % kStages;
             c.v_empty[slot].wait_empty(load, kStages);
-            c.stage.fill<32>(args, w.t, w.q0, tile * kTileN, slot);
+            c.stage.fill<32>(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot));
             c.table_full[slot].arrive_warp();
         }
     }

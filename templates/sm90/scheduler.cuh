@@ -87,9 +87,9 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
 }
 
 __device__ __forceinline__ void load_q(const KernelArgs &args, const Control &c, const Tiles &tiles,
-                                       const Work &w, int item)
+                                       const Work &w, unsigned item)
 {
-    const int buffer = item % kQBuffers;
+    const unsigned buffer = item % kQBuffers;
     const int b = args.q_stride[0] ? w.b : 0, h = args.q_stride[1] ? w.h : 0;
 #pragma unroll 1
     for (int g = 0; g < kGroups; ++g) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
     Queue queue;
     tma_prefetch_map(args.tensor_map[0]);
 #pragma unroll 1
-    for (int i = 0;; ++i) {
+    for (unsigned i = 0;; ++i) {
         Work &w = c.item[i % kItems];
         if (i > 0)
             c.started.wait_full(i - 1, 1); // late, so that counters hand out the last ones fairly

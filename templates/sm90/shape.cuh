@@ -59,7 +59,7 @@ using Scores = float[kBlocksM][kBlocksN][4];
 using Rows = Variant::Row[kBlocksM][2];
 
 // Values of rows are made once per item, unless they are nothing.
-constexpr bool kHasRows = sizeof(Variant::Row) >= 4;
+constexpr bool kHasRows = !__is_empty(Variant::Row);
 
 // One query tile of one head.
 struct Work {
@@ -86,10 +86,23 @@ struct Segment {
     facc_schedule_bits group[kGroups];
 };
 
-constexpr int kItems = 4, kSegments = 4;
+// Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
+constexpr unsigned kItems = 4, kSegments = 4;
 
 constexpr bool kTables = Variant::kStageCol || Variant::kStageDiag;
 struct Stage : CellTables<kStages, Variant::kStageCol, Variant::kStageDiag> {
+};
+
+// Of one thread, for its rows g and g + 8.
+struct RowState {
+    float reference[2]; // in log2 units; -inf until a score counts
+    float sum[2];       // of weights 2^(score - reference), of this thread's columns only
+};
+
+// What a thread keeps of an item while its output waits to be written.
+struct Before {
+    RowState state;
+    unsigned item;
 };
 
 // Barriers in pairs: full says that a slot may be read, empty that it may be written.
@@ -99,11 +112,11 @@ struct Barrier {
     __device__ __forceinline__ void init(int arrivals) const { mbarrier_init(address(), arrivals); }
     __device__ __forceinline__ void arrive() const { mbarrier_arrive(address()); }
     // For the n-th use of one of `slots` slots: to be written (empty), to be read (full).
-    __device__ __forceinline__ void wait_full(int n, int slots) const
+    __device__ __forceinline__ void wait_full(unsigned n, unsigned slots) const
     {
         mbarrier_wait(address(), n / slots & 1);
     }
-    __device__ __forceinline__ void wait_empty(int n, int slots) const
+    __device__ __forceinline__ void wait_empty(unsigned n, unsigned slots) const
     {
         mbarrier_wait(address(), (n / slots & 1) ^ 1);
     }
@@ -125,6 +138,7 @@ struct Control {
     Barrier started; // phase i: the loads of item i have begun
     Segment segment[kSegments];
     Work item[kItems];
+    Before before[kGroups * kGroupThreads];
     Stage stage;
 };
 static_assert(kBytesTiles + static_cast<int>(sizeof(Control)) <= kSharedBytes,
@@ -164,11 +178,11 @@ __device__ __forceinline__ void init_barriers(const Control &c)
             c.q_full[i][g].init(1);
             c.q_empty[i][g].init(4);
         }
-    for (int i = 0; i < kItems; ++i) {
+    for (unsigned i = 0; i < kItems; ++i) {
         c.item_full[i].init(1);
         c.item_empty[i].init(kConsumerWarps + 1 + kTableWarps);
     }
-    for (int i = 0; i < kSegments; ++i) {
+    for (unsigned i = 0; i < kSegments; ++i) {
         c.segment_full[i].init(1);
         c.segment_empty[i].init(kConsumerWarps + kTableWarps);
     }

@@ -7,12 +7,6 @@
 // after what it asks of a family:
 #include "common/score.cuh"
 
-// Of one thread, for its rows g and g + 8.
-struct RowState {
-    float reference[2]; // in log2 units; -inf until a score counts
-    float sum[2];       // of weights 2^(score - reference), of this thread's columns only
-};
-
 __device__ __forceinline__ void reset(RowState &state)
 {
     state.reference[0] = state.reference[1] = minus_infinity();

@@ -7,34 +7,58 @@
 
 struct Visit {
     int tile;
-    int load; // its number among all loads: slot and phase of K and V
-    int item;
     bool masked;
 };
 
 enum NextVisit { kNextTile, kNextBehind, kNextNone };
 
+// Registers are scarce: what can be told from the rest is not kept.
 class Visits
 {
   public:
     __device__ __forceinline__ Visits(const KernelArgs &args, Control &c, int group)
         : args_(args), c_(c), group_(group), window_(0), any_(0), mine_(0), masked_(0), loads_(0),
-          segments_(0), items_(0), k_open_(0), v_open_(0), touched_(false), ended_(false)
+          v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false), ended_(false)
     {
     }
 
-    // The next visit. held: load of the one before, which still holds its V and its item. The
-    // producer may wait for these before it tells of the next one: then kNextBehind, and the visit
-    // before must be finished before next is asked again with held -1. open: the output of its item
-    // is not written yet; then kNextBehind also when that item is over. Writes the output of items
-    // without work for this group.
-    __device__ __forceinline__ NextVisit next(int held, bool open, Visit &v)
+    // The item whose tiles are being told.
+    __device__ __forceinline__ unsigned item() const { return items_; }
+    // The number among all loads of the visit taken last: slot and phase of its K and V.
+    __device__ __forceinline__ unsigned load() const { return loads_ - 1; }
+    // The first load whose V is not let go.
+    __device__ __forceinline__ unsigned v_open() const { return v_open_; }
+
+    // The place in the segment of the next load. Only arithmetic, to be done beside a softmax.
+    __device__ __forceinline__ int look() const
     {
+        return (Variant::kReverse ? 31 - __clz(any_) : __ffs(any_) - 1) & 31;
+    }
+    // True: that load exists and is for this group.
+    __device__ __forceinline__ bool is_mine(int bit) const { return mine_ >> bit & 1; }
+    __device__ __forceinline__ Visit take(int bit)
+    {
+        const unsigned left = ~(1u << bit);
+        any_ &= left;
+        mine_ &= left;
+        ++loads_;
+        touched_ = true;
+        return Visit{32 * window_ + bit, static_cast<bool>(masked_ >> bit & 1)};
+    }
+
+    // The next visit. holds: the one taken last still has its V and its item, and let go all V
+    // before. The producer may wait for these before it tells of the next one: then kNextBehind, and
+    // the visit before must be finished before next is asked again with holds false. open: the
+    // output of its item is not written yet; then kNextBehind also when that item is over. Writes
+    // the output of items without work for this group.
+    __device__ __forceinline__ NextVisit next(bool holds, bool open, Visit &v)
+    {
+#pragma unroll 1
         while (mine_ == 0) {
-            const int end = loads_ + __popc(any_);
-            if (held >= 0 && end - held - 1 > kStages)
+            const unsigned end = loads_ + __popc(any_);
+            if (holds && end - v_open_ - 1 > kStages)
                 return kNextBehind;
-            if (held < 0)
+            if (!holds)
                 pass(end);
             loads_ = end;
             any_ = 0;
@@ -44,7 +68,7 @@ class Visits
                 continue;
             }
             if (!touched_) {
-                if (held >= 0)
+                if (holds)
                     return kNextBehind;
                 finish_empty();
             } else {
@@ -58,55 +82,62 @@ class Visits
         }
         const int bit = Variant::kReverse ? 31 - __clz(mine_) : __ffs(mine_) - 1;
         const unsigned upto = (2u << bit) - 1; // bits 0 .. bit
-        const unsigned before = Variant::kReverse ? any_ & ~upto : any_ & (upto >> 1);
-        v.load = loads_ + __popc(before);
-        if (held >= 0 && v.load - held - 1 > kStages)
+        const unsigned before = any_ & (Variant::kReverse ? ~upto : upto >> 1);
+        const unsigned load = loads_ + __popc(before);
+        if (holds && load - v_open_ - 1 > kStages)
             return kNextBehind;
-        if (held < 0)
-            pass(v.load);
-        v.tile = 32 * window_ + bit;
-        v.masked = masked_ >> bit & 1;
-        v.item = items_;
-        any_ &= Variant::kReverse ? upto >> 1 : ~upto;
-        mine_ &= ~(1u << bit);
-        loads_ = v.load + 1;
-        touched_ = true;
+        if (!holds)
+            pass(load);
+        any_ &= ~before;
+        loads_ = load;
+        v = take(bit);
         return kNextTile;
     }
 
-    // The item whose tiles are being told.
-    __device__ __forceinline__ int item() const { return items_; }
-
-    // K of all loads before `load` is let go,
-    __device__ __forceinline__ void pass_k(int load)
+    // K of loads first .. end - 1, which are not for this group, is let go,
+    __device__ __forceinline__ void skip_k(unsigned first, unsigned end) const
     {
-        for (; k_open_ < load; ++k_open_) {
-            c_.k_full[k_open_ % kStages].wait_full(k_open_, kStages);
-            c_.k_empty[k_open_ % kStages].arrive_warp();
+#pragma unroll 1
+        for (; first != end; ++first) {
+            c_.k_full[first % kStages].wait_full(first, kStages);
+            c_.k_empty[first % kStages].arrive_warp();
         }
     }
-    // or V.
-    __device__ __forceinline__ void pass_v(int load)
+    // or V of all that are not yet, before `end`.
+    __device__ __forceinline__ void skip_v(unsigned end)
     {
-        for (; v_open_ < load; ++v_open_) {
+#pragma unroll 1
+        for (; v_open_ != end; ++v_open_) {
             c_.v_full[v_open_ % kStages].wait_full(v_open_, kStages);
             c_.v_empty[v_open_ % kStages].arrive_warp();
         }
     }
+    // Of the visit taken last, once it is read;
+    __device__ __forceinline__ void release_k() const { c_.k_empty[load() % kStages].arrive_warp(); }
+    // of the first that is open.
+    __device__ __forceinline__ void release_v()
+    {
+        c_.v_empty[v_open_ % kStages].arrive_warp();
+        ++v_open_;
+        k_first_ = false;
+    }
 
   private:
-    // Both, but for the last V, which may come only after K of a load that is not known yet.
-    __device__ __forceinline__ void pass(int load)
+    // K and V of all loads before `end`, but for the last V: it may come only after K of a load that
+    // is not known yet. k_first_: K of the first load with an open V is let go already.
+    __device__ __forceinline__ void pass(unsigned end)
     {
-        while (k_open_ < load) {
-            pass_v(k_open_);
-            pass_k(k_open_ + 1);
+#pragma unroll 1
+        for (unsigned k = v_open_ + k_first_; k != end; ++k) {
+            skip_v(k);
+            skip_k(k, k + 1);
+            k_first_ = true;
         }
     }
 
     __device__ __forceinline__ bool read_segment()
     {
-        const int slot = segments_ % kSegments;
+        const unsigned slot = segments_ % kSegments;
         c_.segment_full[slot].wait_full(segments_, kSegments);
         const Segment &s = c_.segment[slot];
         const int kind = s.kind;
@@ -138,8 +169,9 @@ class Visits
     int group_;
     int window_;
     unsigned any_, mine_, masked_; // of the segment, not yet visited
-    int loads_;                    // number of the first load of any_
-    int segments_, items_;         // read; the item being read
-    int k_open_, v_open_;          // first loads that are not let go
-    bool touched_, ended_;         // the item had work for this group; is over
+    unsigned loads_;               // number of the first load of any_
+    unsigned v_open_;
+    unsigned segments_, items_; // read; the item being read
+    bool k_first_;
+    bool touched_, ended_; // the item had work for this group; is over
 };
