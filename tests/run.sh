@@ -87,6 +87,7 @@ step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
 step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
+step "benchmarks' drivers" build/venv/bin/python -m unittest discover -s tests/bench
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
@@ -96,6 +97,7 @@ if [ $long = 1 ]; then
 fi
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
+step "GPU, DRAM traffic" gpu tests/gpu/dram.py
 
 [ -z "$failures" ] || echo "failed:$failures"
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -224,7 +224,8 @@ def compile_kernels(cases, jobs):
                 bad.update({n: text for n in users[job]})
                 print(text.splitlines()[0], flush=True)
             elif info.spill_bytes > 0:
-                spills.append(f"{info.spill_bytes} B: {cases[users[job][0]][0]} {info.family} {info.tile_m}x{info.tile_n}")
+                name, tile = cases[users[job][0]][0], f"{info.tile_m}x{info.tile_n}"
+                spills.append(f"{info.spill_bytes} B: {name} {info.family} {tile}")
             if time.time() > printed + 3:
                 printed = time.time()
                 print(f"  {done} of {len(users)} kernels, {printed - start:.0f} s", flush=True)

@@ -286,8 +286,8 @@ def values():
     for n, (name, pattern) in enumerate(PATTERNS.items()):
         for mask, d, dtype in ((PLAIN, 128, "bf16"), (PLAIN, 128, "f16"), (CAUSAL, 128, "bf16"), (CAUSAL, 64, "f16"),
                                (PLAIN, 64, "bf16"), (CAUSAL, 256, "bf16")):
-            yield one(mask, (1, *heads(48, 6), 300, 1000) if mask == PLAIN else (1, *heads(24, 3), 1000, 1000), d, dtype=dtype, seed=n,
-                      name=name + ":", change=along(pattern, d), factor=1.3,
+            shape = (1, *heads(48, 6), 300, 1000) if mask == PLAIN else (1, *heads(24, 3), 1000, 1000)
+            yield one(mask, shape, d, dtype=dtype, seed=n, name=name + ":", change=along(pattern, d), factor=1.3,
                       quick=name in TELLING and (mask, d, dtype) in ((PLAIN, 128, "f16"), (CAUSAL, 128, "bf16")))
     for gain, name in ((math.sqrt(8.0), "sigma 8"), (math.sqrt(50.0), "sigma 50"), (20.0, "sigma 400"),
                        (120.0, "sigma 14400")):
@@ -298,16 +298,17 @@ def values():
         for mask in (PLAIN, CAUSAL):
             yield one(mask, (1, 2, 2, 300, 400), scale=scale, seed=32, quick=scale in (1e-60, -3.0) and mask == CAUSAL)
     for mask in (PLAIN, CAUSAL):
-        yield one(mask, (1, 2, 2, 300, 2125), 128, dtype="f16", name="V up to 60000, equal weights:", quick=mask == PLAIN,
-                  change=lambda q, k, v: (q.zero_(), v.clamp_(-3, 3).mul_(20000)))
+        yield one(mask, (1, 2, 2, 300, 2125), 128, dtype="f16", name="V up to 60000, equal weights:",
+                  quick=mask == PLAIN, change=lambda q, k, v: (q.zero_(), v.clamp_(-3, 3).mul_(20000)))
         yield one(mask, (1, 2, 2, 300, 300), 64, dtype="f16", name="V of 1e-6:", change=lambda q, k, v: v.mul_(1e-6))
     # A factor of 2 at 1e5: f32 has 7 digits, and the peer adds in another unit.
     for offset, factor in ((1e4, 1.2), (-1e4, 1.2), (1e5, 2), (-1e5, 2)):
         for mask, d in ((PLAIN, 128), (CAUSAL, 64)):
             program = expression(mask, f"score + {offset}")
-            yield case(f"scores offset by {offset:g} {mask or 'plain'} D={d}", lambda p=program, m=mask, d=d, a=offset, f=factor: (
-                check_case(p, *random_qkv(1, 2, 2, 300, 300, d, seed=34), mod_of(KEEPS[m], lambda s, i, j: s + a), factor=f)),
-                [(program, spec(D=d))], quick=offset == -1e5 and mask == PLAIN)
+            yield case(f"scores offset by {offset:g} {mask or 'plain'} D={d}",
+                       lambda p=program, m=mask, d=d, a=offset, f=factor: check_case(
+                           p, *random_qkv(1, 2, 2, 300, 300, d, seed=34), mod_of(KEEPS[m], lambda s, i, j: s + a),
+                           factor=f), [(program, spec(D=d))], quick=offset == -1e5 and mask == PLAIN)
 
 
 @group("slopes")
@@ -403,7 +404,8 @@ def mod_case(name, B, H, Hkv, Sq, Skv, D, dtype):
 def mods_by_hand():
     for name in mods.EXAMPLES:
         for D, dtype, shape in ((128, "bf16", (2, *heads(20, 4), 515, 515)), (64, "f16", (1, *heads(40, 8), 700, 700))):
-            yield case(f"{name} {shape} D={D} {dtype}", mod_case(name, *shape, D, dtype), [(example(name), spec(dtype, D))],
+            yield case(f"{name} {shape} D={D} {dtype}", mod_case(name, *shape, D, dtype),
+                       [(example(name), spec(dtype, D))],
                        quick=name in ("alibi_window", "softcap", "t5_bias", "streaming_sinks") and D == 128)
     for name, D in itertools.product(("alibi", "softcap", "relative_bias", "document_causal"), (96, 192, 256)):
         yield case(f"{name} (1, 2, 1, 400, 400) D={D} bf16", mod_case(name, 1, 2, 1, 400, 400, D, "bf16"),
@@ -450,7 +452,8 @@ EMPTY = {  # rows, tiles, groups and whole items without work; name: keep(q, kv)
     "q == kv": lambda i, j: i == j,
     "q // 64 == kv // 64 and q // 64 % 2 == 0": lambda i, j: (i // 64 == j // 64) & (i // 64 % 2 == 0),
     "q % 3 == 0": lambda i, j: (i % 3 == 0) & (j >= 0),
-    "(q < 64 or q >= 640) and q >= kv or kv == q // 2": lambda i, j: (((i < 64) | (i >= 640)) & (i >= j)) | (j == i // 2),
+    "(q < 64 or q >= 640) and q >= kv or kv == q // 2":
+        lambda i, j: (((i < 64) | (i >= 640)) & (i >= j)) | (j == i // 2),
 }
 OF_HEADS = {
     "h % 2 == 1": lambda b, h, i, j: (h % 2 == 1) & (i >= 0) & (j >= 0),
@@ -488,7 +491,8 @@ def documents():
         for D, dtype in ((128, "bf16"), (64, "f16")):
             def run(runs=runs, D=D, dtype=dtype):
                 ends = torch.tensor(list(itertools.islice(itertools.accumulate(itertools.cycle(runs)), 4000)))
-                ids = torch.searchsorted(ends, torch.arange(1700), right=True).int().expand(2, -1).contiguous().to(DEVICE)
+                ids = torch.searchsorted(ends, torch.arange(1700), right=True).int()
+                ids = ids.expand(2, -1).contiguous().to(DEVICE)
                 check_case(program, *random_qkv(2, *heads(12, 4), 1700, 1700, D, dtype=dtype, seed=25),
                            lambda s, b, h, i, j: (s, (ids[b, i] == ids[b, j]) & (i >= j)), tensors={"ids": ids})
             yield case(f"documents {name} D={D} {dtype}", run, [(program, spec(dtype, D))],
@@ -552,7 +556,8 @@ def skips():
                        blocks.with_lists(mod, classes, (64, width)), tensors=tensors, params=params,
                        block_mask=blocks.block_mask(classes, (64, width)))
         yield case(f"{name}, blocks of 64 x {width}, {share:g} of them, D={D} {dtype}", run,
-                   [(make(), spec(dtype, D, block_mask=True))], quick=share == 0.15 and D == 128 and (name, width) in (("none", 64), ("relative_bias", 80)))
+                   [(make(), spec(dtype, D, block_mask=True))],
+                   quick=share == 0.15 and D == 128 and (name, width) in (("none", 64), ("relative_bias", 80)))
 
 
 # ---- sequences -------------------------------------------------------------------
@@ -627,15 +632,15 @@ def multiprocessors():
 def grid():
     """Items against multiprocessors: fewer, as many, many more; of one KV tile."""
     for mask, D in itertools.product((PLAIN, CAUSAL), (64, 128)):
-        for what, heads in (("half as many items as", lambda n: n // 2), ("one item less than", lambda n: n - 1),
+        for what, items in (("half as many items as", lambda n: n // 2), ("one item less than", lambda n: n - 1),
                             ("as many items as", lambda n: n), ("one item more than", lambda n: n + 1),
                             ("three times and five items more than", lambda n: 3 * n + 5)):
             for skv in (40, 400):
-                yield case(f"{what} multiprocessors, {skv} keys {mask or 'plain'} D={D}",
-                           lambda m=mask, d=D, f=heads, n=skv: check_case(
-                               expression(m), *random_qkv(1, f(multiprocessors()), f(multiprocessors()), 64, n, d, seed=26),
-                               mod_of(KEEPS[m])), [(expression(mask), spec(D=D))],
-                           quick=what.startswith("three") and skv == 40 and D == 128)
+                def run(mask=mask, D=D, items=items, skv=skv):
+                    H = items(multiprocessors())
+                    check_case(expression(mask), *random_qkv(1, H, H, 64, skv, D, seed=26), mod_of(KEEPS[mask]))
+                yield case(f"{what} multiprocessors, {skv} keys {mask or 'plain'} D={D}", run,
+                           [(expression(mask), spec(D=D))], quick=what[:5] == "three" and skv == 40 and D == 128)
         yield one(mask, (4, 16, 4, 700, 130), D, seed=27, name="many short items")
 
 

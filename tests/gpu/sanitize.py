@@ -10,6 +10,7 @@ tensor would look allowed. Here every tensor is an allocation of its own.
 
     python3 tests/gpu/sanitize.py [--tools memcheck,racecheck] [--part scheduled]
     python3 tests/gpu/sanitize.py --quick       (one launch of each way through the kernels; no initcheck)
+    python3 tests/gpu/sanitize.py --family sm90 (on an sm_90; else all that it can run, --quick the best)
     python3 tests/gpu/sanitize.py --child       (the launches alone)
 """
 import argparse
@@ -112,15 +113,15 @@ def on_device(gpu, made, x):
     return x
 
 
-def variant_of(D, Dv, dtype, call):
-    return dict(dtype=dtype, head_dim=D, head_dim_v=Dv, device=0,
+def variant_of(family, D, Dv, dtype, call):
+    return dict(dtype=dtype, head_dim=D, head_dim_v=Dv, device=0, family=family,
                 **{name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
                    if argument in call})
 
 
-def enqueue(gpu, program, q, k, v, o, lse, dtype, call):
+def enqueue(gpu, family, program, q, k, v, o, lse, dtype, call):
     """One launch, waited for; its workspace is memory that nothing has written."""
-    kernel = program.kernel(**variant_of(q.shape[3], v.shape[3], dtype, call))
+    kernel = program.kernel(**variant_of(family, q.shape[3], v.shape[3], dtype, call))
     arguments = gpu.core.Arguments(program, q, k, v, o, lse, **call)
     kernel.load(0)
     size, align, error = c.c_size_t(), c.c_size_t(), gpu.core.new_error()
@@ -135,7 +136,7 @@ def enqueue(gpu, program, q, k, v, o, lse, dtype, call):
         gpu.free([workspace])
 
 
-def run(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
+def run(gpu, family, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
     """One launch, compared with the f64 oracle. more: of packed sequences and
     block masks, on the host."""
     import numpy as np
@@ -155,15 +156,15 @@ def run(gpu, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, u
     lse = on_device(gpu, made, np.full((B, H, Sq), np.nan, np.float32))
     there = {n: on_device(gpu, made, x) for n, x in call.items()}
     there["tensors"] = {n: on_device(gpu, made, x) for n, x in tensors.items()}
-    enqueue(gpu, program, q, k, v, o, lse, dtype, there)
+    enqueue(gpu, family, program, q, k, v, o, lse, dtype, there)
     got, got_lse = from_bits(gpu.download(o), dtype), gpu.download(lse)
     want, want_lse = gpu.facc.oracle(*(from_bits(x, dtype) for x in host), program=program, **call)
     gpu.free([a.pointer for a in made])
     with np.errstate(invalid="ignore"):
         lse_bad = np.abs(got_lse - want_lse) > 2e-4 * np.maximum(1, np.abs(want_lse))
     if not np.abs(got - want).max(initial=0) < 0.05 or lse_bad.any() or np.isnan(got_lse).any():
-        raise SystemExit(f"{name}: wrong result")
-    print("ran", name, flush=True)
+        raise SystemExit(f"{family} {name}: wrong result")
+    print("ran", family, name, flush=True)
 
 
 def plain_launches(facc, launch, example):
@@ -250,6 +251,25 @@ def sequence_launches(facc, launch, example):
                    block_mask=lists)
 
 
+def item_launches(facc, launch, example):
+    """More query tiles than multiprocessors; some without work; scores that
+    move references in some rows; tables; most registers and shared memory."""
+    import numpy as np
+    rng = np.random.default_rng(6)
+    plain, causal = facc.find_program(), facc.find_program(mask_mod="q >= kv")
+    for D, dtype in ((64, "f16"), (128, "bf16")):
+        launch(f"many items {D}", causal, 3, 70, 10, 200, 90, D, D, dtype, {}, {})
+        launch(f"many items, used lengths {D}", plain, 3, 70, 10, 200, 90, D, D, dtype, {}, {}, (0, 77, 90))
+        launch(f"steep scores {D}", causal, 1, 4, 2, 300, 300, D, D, dtype, {}, {}, scale=1.0)
+        launch(f"rising scores {D}", facc.find_program("score + 0.2 * kv"), 1, 2, 2, 200, 500, D, D, dtype, {}, {})
+        launch(f"groups without work {D}", facc.find_program(mask_mod="q // 64 % 2 == 1 and q >= kv"),
+               1, 40, 10, 700, 700, D, D, dtype, {}, {})
+        launch(f"tables {D}", example("relative_bias"), 1, 6, 2, 257, 400, D, D, dtype,
+               {"bias": rng.standard_normal((6, 257)).astype(np.float32)}, {})
+    for D, Dv in ((256, 256), (192, 128), (64, 128), (96, 96)):
+        launch(f"causal {D}/{Dv}", causal, 1, 4, 2, 300, 300, D, Dv, "bf16", {}, {})
+
+
 def quick_launches(facc, launch, example):
     """Each way through the kernels once."""
     import numpy as np
@@ -270,9 +290,14 @@ def quick_launches(facc, launch, example):
     launch("packed, plain bounds", causal, *rows, "f16", {}, {}, **packed)
     launch("packed documents", documents, 1, 2, 1, 200, 200, 128, 128, "bf16", ids(5, 130), {}, **packed)
     launch("block lists, causal", causal, *square, "bf16", {}, {}, block_mask=block_lists(rng, (48, 80), 150, 270))
+    launch("many items", causal, 2, 70, 10, 130, 90, 64, 64, "f16", {}, {})
+    launch("steep scores", causal, 1, 2, 1, 200, 200, 256, 256, "bf16", {}, {}, scale=1.0)
+    launch("tables", example("relative_bias"), 1, 2, 1, 150, 270, 128, 128, "bf16",
+           {"bias": rng.standard_normal((2, 257)).astype(np.float32)}, {})
 
 
-PARTS = {"plain": plain_launches, "scheduled": scheduled_launches, "sequences": sequence_launches}
+PARTS = {"plain": plain_launches, "scheduled": scheduled_launches, "sequences": sequence_launches,
+         "items": item_launches}
 
 
 def each_launch(facc, part, launch):
@@ -283,21 +308,23 @@ def each_launch(facc, part, launch):
             launches(facc, launch, example)
 
 
-def child(part):
+def child(part, families):
     gpu = Gpu()
-    each_launch(gpu.facc, part, functools.partial(run, gpu))
+    for family in families:
+        each_launch(gpu.facc, part, functools.partial(run, gpu, family))
     return 0
 
 
-def compile_all(part):
+def compile_all(part, families):
     """The kernels of these launches into the cache on disk, side by side, so
     that the tools' processes need not."""
     import facc
     kernels = {}
 
     def note(name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, params, used=None, **more):
-        variant = variant_of(D, Dv, dtype, more)
-        kernels[program, tuple(variant.items())] = variant
+        for family in families:
+            variant = variant_of(family, D, Dv, dtype, more)
+            kernels[program, tuple(variant.items())] = variant
     each_launch(facc, part, note)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda k: k[0].kernel(**kernels[k]), kernels))
@@ -342,14 +369,26 @@ def reports(text):
     return ["\n".join(r) for r in found]
 
 
-def run_tool(sanitizer, tool, part):
+def kinds(found):
+    """The reports without what differs between threads and launches, with how
+    many there are of each: what a line of racecheck_accepted.txt is about."""
+    count, first = {}, {}
+    for report in found:
+        kind = re.sub(r"0x[0-9a-f]+|\(\d+,\d+,\d+\)|\b\d+\b", "#", report)
+        count[kind] = count.get(kind, 0) + 1
+        first.setdefault(kind, report)
+    return [f"{n} times:\n{first[kind]}" for kind, n in sorted(count.items(), key=lambda x: -x[1])]
+
+
+def run_tool(sanitizer, tool, part, families):
     """(whether it is clean, text)"""
     command, start = [sanitizer, "--tool", tool, "--error-exitcode", "9"], time.time()
     if tool == "racecheck":
         command += ["--racecheck-report", "all"]
     if tool == "memcheck":  # facc checks every status; it also asks for entries that may lack
         command += ["--report-api-errors", "no"]
-    command += [sys.executable, str(HERE / "sanitize.py"), "--child", "--part", part]
+    command += [sys.executable, str(HERE / "sanitize.py"), "--child", "--part", part,
+                "--family", ",".join(families)]
     done = subprocess.run(command, capture_output=True, text=True)
     text = done.stdout + done.stderr
     bad, known = [], 0
@@ -365,14 +404,14 @@ def run_tool(sanitizer, tool, part):
     ok = complete and not bad and (done.returncode == 0 or known > 0)
     out = (f"{tool}: {launches} launches, {len(bad)} findings, {known} accepted, {time.time() - start:.0f} s: "
            f"{'ok' if ok else 'FAILED'}")
-    return ok, out if ok else out + "\n" + ("\n\n".join(bad[:10]) or text[-4000:])
+    return ok, out if ok else out + "\n" + ("\n\n".join(kinds(bad)[:8]) or text[-4000:])
 
 
-def run_tools(sanitizer, tools, part, jobs):
+def run_tools(sanitizer, tools, part, families, jobs):
     """Each is mostly the work of one core."""
     good = True
     with ThreadPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(run_tool, sanitizer, t, part) for t in tools]):
+        for done in as_completed([pool.submit(run_tool, sanitizer, t, part, families) for t in tools]):
             ok, text = done.result()
             print(text, flush=True)
             good &= ok
@@ -384,12 +423,13 @@ def main():
     p.add_argument("--tools", help="some of memcheck,racecheck,synccheck,initcheck")
     p.add_argument("--part", default="all", choices=("all", *PARTS, "quick"))
     p.add_argument("--quick", action="store_true", help="--part quick with memcheck, racecheck and synccheck")
+    p.add_argument("--family", help="of kernels: sm90, sm80, or both by comma")
     p.add_argument("--jobs", type=int, default=4, help="tools at a time")
     p.add_argument("--child", action="store_true")
     p.add_argument("--required", action="store_true", help="fail where it cannot run")
     args = p.parse_args()
     if args.child:
-        return child(args.part)
+        return child(args.part, args.family.split(","))
 
     def skip(reason):
         print(f"SKIPPED: sanitizer tests: {reason}")
@@ -404,10 +444,13 @@ def main():
             return skip("there is no GPU")
     except ImportError as e:
         return skip(str(e))
+    arch = facc.default_context().device(0)["arch"]
+    families = args.family or ("sm80" if arch != 90 else "sm90" if args.quick else "sm90,sm80")
+    families = families.split(",")
     tools = args.tools or "memcheck,racecheck,synccheck" + ("" if args.quick else ",initcheck")
     part, start = "quick" if args.quick else args.part, time.time()
-    print(f"{compile_all(part)} kernels ready in {time.time() - start:.1f} s", flush=True)
-    return 0 if run_tools(sanitizer, tools.split(","), part, args.jobs) else 1
+    print(f"{compile_all(part, families)} kernels ready in {time.time() - start:.1f} s", flush=True)
+    return 0 if run_tools(sanitizer, tools.split(","), part, families, args.jobs) else 1
 
 
 if __name__ == "__main__":
