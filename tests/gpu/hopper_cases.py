@@ -412,6 +412,26 @@ def mods_by_hand():
                    [(example(name), spec("bf16", D))], quick=(name, D) == ("alibi", 256))
 
 
+@group("narrow")
+def cheap_tanh():
+    """tanh_fast has a cheap form for small arguments: tiles of small scores
+    alone, of large ones, and of both in turns."""
+    program = example("softcap_fast")
+    for name, pattern, gain in (("small scores", None, 0.5), ("sigma 8", None, math.sqrt(8.0)),
+                                ("sigma 100", None, 10.0), ("one key of 30", spike(130, 30.0), 1.0),
+                                ("one key of -60 late", spike(-3, -60.0), 1.0),
+                                ("rising", lambda j, n: (j // 64) * 2.0, 1.0),
+                                ("kinds of rows", lambda j, n: [0 * j, spike(70, 40.0)(j, n), (j // 64) * -3.0], 1.0)):
+        for D, dtype in ((128, "bf16"), (64, "f16")):
+            def run(pattern=pattern, gain=gain, D=D, dtype=dtype):
+                q, k, v = random_qkv(1, *heads(48, 6), 300, 700, D, dtype=dtype, seed=45, gain=gain)
+                if pattern:
+                    along(pattern, D)(q, k, v)
+                check_case(program, q, k, v, mods.softcap(1, 1, 1, 1)[2], lse_tolerance=FAST_TOLERANCE, factor=1.3)
+            yield case(f"softcap_fast, {name} D={D} {dtype}", run, [(program, spec(dtype, D))],
+                       quick=name in ("small scores", "kinds of rows") and D == 128)
+
+
 @group("score_masks")
 def masks_that_read_the_score():
     for text, keep in (("score < 0.5 and score or -math.huge", lambda s: s < 0.5),
