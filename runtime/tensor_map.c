@@ -56,7 +56,7 @@ static bool fits(const struct check *c, const char *name, const facc_tensor *t,
         return true; /* nothing is read or written */
     if (!address_fits(c, name, t))
         return false;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 2; i >= 0; i--) { /* rows, whose stride decides the others */
         const int64_t bytes = t->stride[i] * size;
         const int64_t least = i == 2 ? t->shape[3] * size : 0;
         if (t->shape[i] == 1)
