@@ -155,6 +155,7 @@ __device__ __forceinline__ void Consumer::run()
             reset(state_);
             wait_q(item);
         }
+        visits_.pass(visits_.load());
         start_qk();
         visits_.skip_v(visits_.load());
         wgmma_wait<0>();

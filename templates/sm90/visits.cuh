@@ -56,7 +56,7 @@ class Visits
 #pragma unroll 1
         while (mine_ == 0) {
             const unsigned end = loads_ + __popc(any_);
-            if (holds && end - v_open_ - 1 > kStages)
+            if (holds && end - v_open_ > kStages) // before an item's end all its V are loaded
                 return kNextBehind;
             if (!holds)
                 pass(end);
@@ -122,7 +122,6 @@ class Visits
         k_first_ = false;
     }
 
-  private:
     // K and V of all loads before `end`, but for the last V: it may come only after K of a load that
     // is not known yet. k_first_: K of the first load with an open V is let go already.
     __device__ __forceinline__ void pass(unsigned end)
@@ -135,6 +134,7 @@ class Visits
         }
     }
 
+  private:
     __device__ __forceinline__ bool read_segment()
     {
         const unsigned slot = segments_ % kSegments;
