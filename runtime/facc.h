@@ -370,9 +370,9 @@ FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
  * tile), "scanned" (some tiles must be looked at cell by cell), "opaque" (the
  * mask reads the score: what the rest of it decides), "given" (block lists).
  *
- * Where there are two codes, all is about the first, but for compile_seconds
- * (the longer of both) and source (what took longest: "nvrtc" if one of them
- * was compiled). */
+ * Where there are two codes, all is about the first, but for spill_bytes and
+ * compile_seconds (the larger of both) and source (what took longest: "nvrtc"
+ * if one of them was compiled). */
 typedef struct facc_kernel_info {
     size_t struct_size;
     char key[33];    /* cache key, hex */

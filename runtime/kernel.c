@@ -283,7 +283,9 @@ facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
     i.warps = p->config.warps;
     i.stages = p->config.stages;
     i.registers = m->meta.registers;
-    i.spill_bytes = m->meta.spill_bytes;
+    for (int n = 0; n < k->plans.n; n++)
+        if (k->module[n]->meta.spill_bytes > i.spill_bytes)
+            i.spill_bytes = k->module[n]->meta.spill_bytes;
     i.shared_bytes = p->config.shared_bytes;
     i.cubin_bytes = (int64_t)m->cubin_size;
     i.compile_seconds = k->compile_seconds;

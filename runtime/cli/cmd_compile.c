@@ -123,6 +123,9 @@ static int print_json(const struct grid *g)
         cJSON_AddNumberToObject(j, "head_dim", t->variant.head_dim);
         cJSON_AddNumberToObject(j, "head_dim_v", t->variant.head_dim_v);
         cJSON_AddNumberToObject(j, "arch", t->variant.arch);
+        cJSON_AddStringToObject(
+            j, "layout",
+            t->variant.layout == FACC_LAYOUT_ALIGNED ? "aligned" : "any");
         cJSON_AddStringToObject(j, "family", t->info.family);
         cJSON_AddStringToObject(j, "fallback", t->info.fallback);
         cJSON_AddBoolToObject(j, "packed", t->variant.packed);

@@ -293,13 +293,19 @@ static bool set_layout(const struct command *c, const char *text,
 static bool set_family(const struct command *c, const char *text,
                        struct options *o)
 {
-    const bool sm90 = !strcmp(text, "sm90");
-    if (!sm90 && strcmp(text, "sm80") != 0) {
-        cli_usage(c, "--family is sm80 or sm90, got '%s'", text);
-        return false;
-    }
-    o->family = sm90 ? FACC_FAMILY_SM90 : FACC_FAMILY_SM80;
-    return true;
+    static const struct {
+        const char *name;
+        int32_t family;
+    } all[] = {{"auto", FACC_FAMILY_AUTO},
+               {"sm80", FACC_FAMILY_SM80},
+               {"sm90", FACC_FAMILY_SM90}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!strcmp(text, all[i].name)) {
+            o->family = all[i].family;
+            return true;
+        }
+    cli_usage(c, "--family is auto, sm80 or sm90, got '%s'", text);
+    return false;
 }
 
 static bool set_seed(const struct command *c, const char *text,

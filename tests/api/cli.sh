@@ -213,7 +213,7 @@ want 0 'kWarps = 8,' "$facc" emit alibi.lua --what config --arch 89
 want 1 'family sm90 needs sm_90, this is for sm_80' "$facc" explain alibi.lua --arch 80 --family sm90
 want 1 'family sm90 has no checked debug build' "$facc" emit alibi.lua --what config --check-bounds --family sm90
 want 2 '--layout is any or aligned' "$facc" explain alibi.lua --layout straight
-want 2 '--family is sm80 or sm90' "$facc" explain alibi.lua --family sm100
+want 2 '--family is auto, sm80 or sm90' "$facc" explain alibi.lua --family sm100
 want 0 'tier +analytic' "$facc" explain alibi.lua
 want 0 'tier +ranged: .*ids.* line 7' "$facc" explain "$root/examples/document.lua"
 want 0 '"tier":[[:space:]]*"ranged"' "$facc" explain "$root/examples/document.lua" --json
@@ -416,7 +416,7 @@ for name in 'a"b.lua' 'a\b.lua' "$(printf 'a\nb.lua')" "$(printf '\351t\351.lua'
     is_json
     want 0 TFLOP "$facc" run "$name" $random --stats
     if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
-        want 0 'nvrtc|disk' env FACC_CACHE_DIR="$work/names" "$facc" compile "$name" --head-dim 64 --json
+        want 0 'nvrtc|disk' env FACC_LOG=off FACC_CACHE_DIR="$work/names" "$facc" compile "$name" --head-dim 64 --json
         is_json
         want 0 'sm80' env FACC_CACHE_DIR="$work/names" "$facc" cache ls --json
         is_json

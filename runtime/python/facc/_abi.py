@@ -29,7 +29,7 @@ DTYPES = {
 DTYPE_OF_NUMBER = {number: name for name, (number, _) in DTYPES.items()}
 DTYPE_OF_ARRAY = {array: name for name, (_, array) in DTYPES.items()}
 LAYOUTS = {"any": 0, "aligned": 1}
-FAMILIES = {None: 0, "sm80": 80, "sm90": 90}
+FAMILIES = {"auto": 0, None: 0, "sm80": 80, "sm90": 90}
 DUMPS = {"ir": 1, "variant": 2, "config": 3, "flat": 4, "ptx": 5}
 
 

@@ -251,7 +251,7 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False, block_mask=False, packed=False, layout="any", family=None):
+             check_bounds=False, block_mask=False, packed=False, layout="any", family="auto"):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
@@ -268,7 +268,7 @@ class Kernel:
     check_bounds, block_mask (True: launches bring one), packed (True: launches
     bring cu_seqlens_q and cu_seqlens_kv; else they must not), layout ("any", or
     "aligned": launches have pointers and strides of 16 bytes' multiples, so that
-    no second code is needed for others), family (None: the best; "sm80" or
+    no second code is needed for others), family ("auto": the best; "sm80" or
     "sm90" alone)."""
 
     def __init__(self, program, **variant):

@@ -239,7 +239,7 @@ class Launches(unittest.TestCase):
         for x, family in (q, "sm90"), (odd, "sm80"), (q, "sm90"):
             kernel.prepare(x, k, v)()
             self.assertEqual(kernel.launched, family)
-        for more, family in (({"family": "sm80"}, "sm80"), ({"family": "sm90"}, "sm90"),
+        for more, family in (({"family": "auto", "layout": "aligned"}, "sm90"), ({"family": "sm80"}, "sm80"), ({"family": "sm90"}, "sm90"),
                              ({"layout": "aligned"}, "sm90"),
                              ({"check_bounds": True}, "sm80")):
             kernel = program.kernel(**want, **more)
