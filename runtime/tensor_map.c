@@ -13,16 +13,17 @@ struct check {
     struct diag *d;
 };
 
-static bool refuse(const struct check *c, const char *name, const char *what,
-                   int dim, int64_t value)
+static bool refuse(const struct check *c, const char *name, int dim,
+                   int64_t value)
 {
     return diag_set(c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
-                    "%s: %s %d is %lld elements: family sm90 takes strides "
-                    "that are multiples of 16 bytes, rows that do not overlap "
-                    "and none that are negative; make the tensor contiguous, "
+                    "%s: stride %d is %lld elements: family sm90 takes strides "
+                    "that are multiples of 16 bytes below 2^40, rows that do "
+                    "not overlap, and of q, k, v none that are negative; make "
+                    "the tensor contiguous, "
                     "or get the kernel with variant.layout FACC_LAYOUT_ANY "
                     "(and FACC_FAMILY_AUTO), which has code for others, too",
-                    name, what, dim, (long long)value);
+                    name, dim, (long long)value);
 }
 
 static bool address_fits(const struct check *c, const char *name,
@@ -63,7 +64,7 @@ static bool fits(const struct check *c, const char *name, const facc_tensor *t,
             continue;
         if (bytes % ALIGN != 0 ||
             (mapped && (bytes < least || bytes >= max_stride)))
-            return refuse(c, name, "stride", i, t->stride[i]);
+            return refuse(c, name, i, t->stride[i]);
     }
     return true;
 }

@@ -138,7 +138,7 @@ struct facc_kernel_header {
     int *bounds_report;
     struct facc_schedule schedule;
     /* sm90 families */
-    int *next_item;    /* zeroed counter that hands out work, or 0: a fixed order */
+    int *next_item;    /* two zeroed counters, to hand out work by; or 0: a fixed order */
     int section_heads; /* (b, h) that are walked together: their K and V stay in L2 */
     int zero;          /* 0, as the compiler must not know */
     unsigned char reserved[24];
