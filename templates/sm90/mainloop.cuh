@@ -14,7 +14,7 @@ class Consumer
         : args_(args), c_(c), group_(group), visits_(args, c, group),
           q0_(uniform(wgmma_descriptor(tiles.q(0, group), 16))),
           k0_(uniform(wgmma_descriptor(tiles.k(0), 16))),
-          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), v_tiles_(tiles.v(0))
+          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), tiles_(tiles)
     {
     }
 
@@ -29,10 +29,28 @@ class Consumer
 
     __device__ __forceinline__ void wait_q(unsigned item) const
     {
+        const Work &w = c_.item[item % kItems];
+        const int rows = w.q_len - w.q0 - group_ * kRowsPerGroup;
         c_.q_full[item % kQBuffers][group_].wait_full(item, kQBuffers);
+        if (w.foreign && rows < kRowsPerGroup)
+            clear_tail(tiles_.q(item % kQBuffers, group_), kPanels, kRowsPerGroup, rows);
     }
 
-    // Q K^T of the visit taken last.
+    // Rows of a tile behind the sequence may hold anything, and must not do anything: 0 * NaN, of P
+    // V, is NaN, and a row of Q has a vote in what is done with others.
+    __device__ __forceinline__ void clear_tail(unsigned tile, int panels, int rows, int from) const
+    {
+#pragma unroll 1
+        for (int p = 0; p < panels; ++p)
+#pragma unroll 1
+            for (int i = max(from, 0) * kRowBytes / 16 + threadIdx.x % kGroupThreads;
+                 i < rows * kRowBytes / 16; i += kGroupThreads)
+                store_shared_16(tile + p * rows * kRowBytes + 16 * i, uint4{0, 0, 0, 0});
+        fence_async_shared();
+        barrier_sync<kGroupThreads>(1 + group_);
+    }
+
+    // Q K^T of the visit told last.
     __device__ __forceinline__ void start_qk()
     {
         const unsigned load = visits_.load(), slot = load % kStages;
@@ -42,31 +60,18 @@ class Consumer
     }
 
     // P V of the first load whose V is open.
-    __device__ __forceinline__ void start_pv(const Work &w, const Visit &v, bool accumulate)
+    __device__ __forceinline__ void start_pv(const Work &w, const Visit &v, unsigned load,
+                                             bool accumulate)
     {
-        const unsigned load = visits_.v_open(), slot = load % kStages;
+        const unsigned slot = load % kStages;
         c_.v_full[slot].wait_full(load, kStages);
         if (v.masked && w.foreign && v.tile * kTileN + kTileN > w.kv_len)
-            clear_v_tail(slot, w.kv_len - v.tile * kTileN);
+            clear_tail(tiles_.v(slot), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
         multiply_pv(p_, v0_ + slot * (kBytesV >> 4), accumulate);
     }
 
-    // Rows of V behind the sequence may hold anything, NaN too, and 0 * NaN is NaN.
-    __device__ __forceinline__ void clear_v_tail(unsigned slot, int rows) const
-    {
-        const unsigned tile = v_tiles_ + slot * kBytesV;
-        const unsigned first = max(rows, 0) * kRowBytes / 16;
-        constexpr unsigned units = kTileN * kRowBytes / 16;
-#pragma unroll 1
-        for (int p = 0; p < kPanelsV; ++p)
-#pragma unroll 1
-            for (unsigned i = first + threadIdx.x % kGroupThreads; i < units; i += kGroupThreads)
-                store_shared_16(tile + p * kTileN * kRowBytes + 16 * i, uint4{0, 0, 0, 0});
-        fence_async_shared();
-        barrier_sync<kGroupThreads>(1 + group_);
-    }
-
-    __device__ __forceinline__ void weigh(const Work &w, const Visit &v, Weights &p);
+    __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load,
+                                          Weights &p);
     __device__ __forceinline__ void settle(const Weights &p);
     __device__ __forceinline__ void finish(const RowState &state, unsigned item);
 
@@ -74,7 +79,8 @@ class Consumer
     Control &c_;
     int group_;
     Visits visits_;
-    unsigned q0_, k0_, v0_, v_tiles_;
+    unsigned q0_, k0_, v0_;
+    Tiles tiles_;
     Scores s_;
     Weights p_;
     RowState state_;
@@ -85,9 +91,10 @@ class Consumer
 };
 
 // Of the product that lies ready.
-__device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, Weights &p)
+__device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, unsigned load,
+                                                Weights &p)
 {
-    const unsigned load = visits_.load(), slot = load % kStages;
+    const unsigned slot = load % kStages;
     const int kv0 = v.tile * kTileN;
     Rows rows;
     if constexpr (kHasRows) {
@@ -163,46 +170,57 @@ __device__ __forceinline__ void Consumer::run()
         visits_.release_k();
 
         Weights p;
-        bool reads = false; // P V of the visit before is in flight
+        bool reads = false;   // P V of the visit before is in flight
+        bool skipped = false; // loads between it and this one
 #pragma unroll 1
         for (;;) {
-            const int bit = visits_.look();
             const Work &w = c_.item[item % kItems];
-            weigh(w, v, p);
+            const unsigned load = visits_.load(); // of v
+            if (kTables && skipped) { // the table waits for V of all loads but one before
+                wgmma_wait<0>();
+                if (reads)
+                    visits_.release_v();
+                visits_.skip_v(load);
+                reads = skipped = false;
+            }
+            weigh(w, v, load, p);
             wgmma_wait<0>();
             if (reads)
                 visits_.release_v();
-            if (visits_.v_open() != visits_.load())
-                visits_.skip_v(visits_.load());
-            const bool mine = visits_.is_mine(bit);
-            if (mine) {
-                next = visits_.take(bit);
+            if (skipped)
+                visits_.skip_v(load);
+            const bool goes_on = visits_.goes_on();
+            if (goes_on) {
+                next = visits_.go_on();
             } else {
                 kind = visits_.next(true, false, next);
                 if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item))
                     break;
                 if (visits_.item() != item)
                     wait_q(visits_.item());
-                visits_.skip_k(visits_.v_open() + 1, visits_.load());
+                visits_.skip_k(load + 1, visits_.load());
             }
             start_qk();
             settle(p);
-            start_pv(w, v, !first_);
+            start_pv(w, v, load, !first_);
             wgmma_wait<1>();
             pin(s_[0]);
             visits_.release_k();
             reads = true;
-            first_ = false;
-            if (!mine && visits_.item() != item) {
-                c_.before[threadIdx.x] = Before{state_, item};
-                reset(state_);
-                first_ = waiting_ = true;
-                item = visits_.item();
+            first_ = skipped = false;
+            if (!goes_on) {
+                skipped = visits_.load() - load > 1;
+                if (visits_.item() != item) {
+                    c_.before[threadIdx.x] = Before{state_, item};
+                    reset(state_);
+                    first_ = waiting_ = true;
+                    item = visits_.item();
+                }
             }
             v = next;
         }
         settle(p);
-        start_pv(c_.item[item % kItems], v, !first_);
+        start_pv(c_.item[item % kItems], v, visits_.v_open(), !first_);
         wgmma_wait<0>();
         visits_.release_v();
         open = true;

@@ -73,7 +73,7 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     w.kv_len = sequence.kv_len;
     w.q_start = static_cast<int>(sequence.q_start);
     w.kv_start = static_cast<int>(sequence.kv_start);
-    w.foreign = args.cu_seqlens_kv || args.seqused_kv;
+    w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv;
     w.t = Variant::tile(args, item.b, item.h);
     if constexpr (kBlockMask)
         w.classes = block_classes_of(args, item.b, item.h);

@@ -72,7 +72,7 @@ struct Work {
     int q_start, kv_start;        // rows of the tensors that are the sequence's first
     int n_entries;                // of a schedule's list,
     const uint2 *entries;         // or
-    bool foreign;                 // V has rows behind the sequence's last one
+    bool foreign;                 // tensors go on behind the sequence's last rows
     const unsigned char *classes; // block mask: of (b, h)
     Variant::Tile t;
     Variant::Row row[kHasRows ? kTileM : 1];

@@ -62,7 +62,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
         float x[kBlocksM][4];
-        score_block<true, kMaskAtOnce, true>(args, w, rows, stage, at, n, s, x);
+        score_block<true, kMaskAtOnce, kRawScores>(args, w, rows, stage, at, n, s, x);
         weigh_block(x[0], n, multiplier, offset, p, sum);
     }
     const float total[2] = {sum[0][0] + sum[0][1], sum[1][0] + sum[1][1]};

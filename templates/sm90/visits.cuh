@@ -17,36 +17,31 @@ class Visits
 {
   public:
     __device__ __forceinline__ Visits(const KernelArgs &args, Control &c, int group)
-        : args_(args), c_(c), group_(group), window_(0), any_(0), mine_(0), masked_(0), loads_(0),
-          v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false), ended_(false)
+        : args_(args), c_(c), group_(group), window_(0), any_(0), mine_(0), masked_(0), tile_(0),
+          run_(0), loads_(0), v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false),
+          ended_(false)
     {
     }
 
     // The item whose tiles are being told.
     __device__ __forceinline__ unsigned item() const { return items_; }
-    // The number among all loads of the visit taken last: slot and phase of its K and V.
+    // The number among all loads of the visit told last: slot and phase of its K and V.
     __device__ __forceinline__ unsigned load() const { return loads_ - 1; }
     // The first load whose V is not let go.
     __device__ __forceinline__ unsigned v_open() const { return v_open_; }
 
-    // The place in the segment of the next load. Only arithmetic, to be done beside a softmax.
-    __device__ __forceinline__ int look() const
+    // True: the next load is for this group, and its tile next to the last visit's: the common case,
+    // in few steps, since all wait for them.
+    __device__ __forceinline__ bool goes_on() const { return run_ > 0; }
+    __device__ __forceinline__ Visit go_on()
     {
-        return (Variant::kReverse ? 31 - __clz(any_) : __ffs(any_) - 1) & 31;
-    }
-    // True: that load exists and is for this group.
-    __device__ __forceinline__ bool is_mine(int bit) const { return mine_ >> bit & 1; }
-    __device__ __forceinline__ Visit take(int bit)
-    {
-        const unsigned left = ~(1u << bit);
-        any_ &= left;
-        mine_ &= left;
+        --run_;
         ++loads_;
-        touched_ = true;
-        return Visit{32 * window_ + bit, static_cast<bool>(masked_ >> bit & 1)};
+        tile_ += Variant::kReverse ? -1 : 1;
+        return Visit{tile_, static_cast<bool>(masked_ >> (tile_ & 31) & 1)};
     }
 
-    // The next visit. holds: the one taken last still has its V and its item, and let go all V
+    // The next visit. holds: the one told last still has its V and its item, and let go all V
     // before. The producer may wait for these before it tells of the next one: then kNextBehind, and
     // the visit before must be finished before next is asked again with holds false. open: the
     // output of its item is not written yet; then kNextBehind also when that item is over. Writes
@@ -88,9 +83,18 @@ class Visits
             return kNextBehind;
         if (!holds)
             pass(load);
-        any_ &= ~before;
         loads_ = load;
-        v = take(bit);
+        tile_ = 32 * window_ + bit - (Variant::kReverse ? -1 : 1);
+        // Set bits from this one on, which are visits without any loads between.
+        run_ = Variant::kReverse ? __clz(~(mine_ << (31 - bit))) : __ffs(~(mine_ >> bit)) - 1;
+        if (run_ < 0 || run_ > 32)
+            run_ = 32;
+        const unsigned taken = Variant::kReverse ? ~0u << (bit + 1 - run_) & upto
+                                                 : ~(upto >> 1) & (2u << (bit + run_ - 1)) - 1;
+        any_ &= ~before & ~taken;
+        mine_ &= ~taken;
+        touched_ = true;
+        v = go_on();
         return kNextTile;
     }
 
@@ -112,7 +116,7 @@ class Visits
             c_.v_empty[v_open_ % kStages].arrive_warp();
         }
     }
-    // Of the visit taken last, once it is read;
+    // Of the visit told last, once it is read;
     __device__ __forceinline__ void release_k() const { c_.k_empty[load() % kStages].arrive_warp(); }
     // of the first that is open.
     __device__ __forceinline__ void release_v()
@@ -168,8 +172,9 @@ class Visits
     Control &c_;
     int group_;
     int window_;
-    unsigned any_, mine_, masked_; // of the segment, not yet visited
-    unsigned loads_;               // number of the first load of any_
+    unsigned any_, mine_, masked_; // of the segment, behind the run
+    int tile_, run_;               // the last visit's; visits of the run that are left
+    unsigned loads_;               // number of the next load
     unsigned v_open_;
     unsigned segments_, items_; // read; the item being read
     bool k_first_;
