@@ -1,0 +1,34 @@
+// In the place of templates/common/mma.cuh: what sm90 needs of it.
+#pragma once
+#include "common/variant_ptx.cuh"
+
+inline unsigned shared_address(const void *p)
+{
+    return static_cast<unsigned>(static_cast<const unsigned char *>(p) - simt::m.cta->shared);
+}
+inline void prefetch(const void *) {}
+template <int kCount> void barrier_sync(int id)
+{
+    simt::named_barrier(id, kCount);
+}
+inline float max_or_nan(float a, float b)
+{
+    return facc_max_nan(a, b);
+}
+inline float exp2_fast(float x)
+{
+    return exp2f(x);
+}
+
+static_assert(kElement == kElementBf16 && kOutElement != kElementF16, "bf16 is what is done here");
+
+inline unsigned bf16_bits(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, 4);
+    return x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+template <int kType> unsigned pack_pair(float low, float high)
+{
+    return bf16_bits(low) | bf16_bits(high) << 16;
+}

@@ -1,0 +1,4 @@
+#pragma once
+#include "facc_config.cuh"
+// after kSharedBytes:
+#include "warps.h"

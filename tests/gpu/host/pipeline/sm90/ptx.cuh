@@ -1,0 +1,44 @@
+// In the place of templates/sm90/ptx.cuh.
+#pragma once
+#include "common/mma.cuh"
+
+inline void mbarrier_init(unsigned barrier, unsigned arrivals)
+{
+    simt::init(barrier, static_cast<int>(arrivals));
+}
+inline void mbarrier_fence_init() {}
+inline void mbarrier_arrive(unsigned barrier)
+{
+    simt::arrive(barrier, 0);
+}
+inline void mbarrier_expect(unsigned barrier, unsigned bytes)
+{
+    simt::arrive(barrier, bytes);
+}
+// Barrier::wait_full(n, slots) and wait_empty(n, slots) call this: what they wait for is known by
+// their arguments, not only a parity.
+#define mbarrier_wait(barrier, parity)                                                             \
+    simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
+
+inline void tma_prefetch_map(const void *) {}
+inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2, int c3)
+{
+    simt::start_load(dst, barrier, map, c0, c1, c2, c3);
+}
+inline void store_shared_16(unsigned address, uint4 v)
+{
+    if (HOST_CONSUMER_LANES > 1) // else tiles hold tags
+        memcpy(simt::m.cta->shared + address, &v, sizeof v);
+}
+inline void fence_async_shared() {}
+
+template <int kPending> void wgmma_wait()
+{
+    simt::wait_products(kPending);
+}
+inline unsigned wgmma_descriptor(unsigned address, unsigned lead)
+{
+    return (lead >> 4) << 16 | (address >> 4 & 0x3fff);
+}
+template <int kRegisters> void give_registers() {}
+template <int kRegisters> void take_registers() {}

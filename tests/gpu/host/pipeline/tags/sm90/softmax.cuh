@@ -1,0 +1,43 @@
+// In the place of templates/sm90/softmax.cuh: scores and weights are tags of the tiles that they
+// are made of; pipeline.cpp has check_weights and check_output.
+#pragma once
+#include "sm90/shape.cuh"
+
+using Weights = unsigned[kTileN / 4];
+
+void check_weights(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
+                   int slot, int kv0, const Scores &s, bool quick);
+void check_output(const KernelArgs &args, const Work &w, const RowState &state, bool nothing);
+bool host_quick();
+
+inline void reset(RowState &state)
+{
+    state.reference[0] = state.reference[1] = 0.0f;
+    state.sum[0] = state.sum[1] = 0.0f;
+}
+inline void host_weigh(const Scores &s, RowState &state, Weights &p)
+{
+    for (int i = 0; i < kTileN / 4; ++i)
+        memcpy(&p[i], &s[0][0][i % 4], 4);
+    state.sum[0] += 1;
+}
+inline bool weigh_quickly(const KernelArgs &args, const Work &w, const Rows &rows,
+                          const Stage &stage, int slot, int kv0, const Scores &s, RowState &state,
+                          Weights &p)
+{
+    if (state.sum[0] == 0)
+        simt::fail("the first tile of an item is weighed against references");
+    check_weights(args, w, rows, stage, slot, kv0, s, true);
+    if (!host_quick())
+        return false;
+    host_weigh(s, state, p);
+    return true;
+}
+inline void weigh_exactly(const KernelArgs &args, const Work &w, const Rows &rows,
+                          const Stage &stage, int slot, int kv0, Scores &s, RowState &state,
+                          Weights &p, float (&factor)[2])
+{
+    check_weights(args, w, rows, stage, slot, kv0, s, false);
+    factor[0] = factor[1] = 1.0f;
+    host_weigh(s, state, p);
+}
