@@ -113,6 +113,8 @@ class Visits
 #pragma unroll 1
         for (; v_open_ != end; ++v_open_) {
             c_.v_full[v_open_ % kStages].wait_full(v_open_, kStages);
+            if constexpr (kTables) // else a visit 4 loads later could take the parity for its own
+                c_.table_full[v_open_ % kStages].wait_full(v_open_, kStages);
             c_.v_empty[v_open_ % kStages].arrive_warp();
         }
     }
