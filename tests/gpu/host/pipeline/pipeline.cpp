@@ -681,7 +681,7 @@ static std::string check_all()
             for (int q = 0; q < n.rows; ++q) {
                 const long long at = b * a.o_stride[0] + h * a.o_stride[1] + (n.q_start + q) * a.o_stride[2];
                 const float lse = a.lse[b * a.lse_stride[0] + h * a.lse_stride[1] + n.q_start + q];
-                const auto *x = (const unsigned short *)a.q + b * a.q_stride[0] + h * a.q_stride[1] +
+                const auto *qs = (const unsigned short *)a.q + b * a.q_stride[0] + h * a.q_stride[1] +
                                 (n.q_start + q) * a.q_stride[2];
                 double sum = 0, o[kHeadDimV] = {};
                 const Variant::Row row = Variant::row(a, t, q);
@@ -697,12 +697,12 @@ static std::string check_all()
                                     h / a.group * a.v_stride[1] + (n.kv_start + kv) * a.v_stride[2];
                     float s = 0;
                     for (int d = 0; d < kHeadDim; ++d)
-                        s += __uint_as_float(x[d] << 16) * __uint_as_float(y[d] << 16);
-                    const double p = std::exp2(
-                        Variant::kHasScore
-                            ? Variant::score(a, t, row, col, diag, base, s, q, kv, 0) *
-                                  Variant::multiplier(a, t)
-                            : s * a.scale_log2);
+                        s += __uint_as_float(qs[d] << 16) * __uint_as_float(y[d] << 16);
+                    const double x = Variant::kHasScore
+                                         ? Variant::score(a, t, row, col, diag, base, s, q, kv, 0) *
+                                               Variant::multiplier(a, t)
+                                         : s * a.scale_log2;
+                    const double p = std::exp2(x);
                     sum += p;
                     for (int d = 0; d < kHeadDimV; ++d)
                         o[d] += p * __uint_as_float(z[d] << 16);

@@ -372,14 +372,14 @@ inline void issue(const Product &p)
     const int lane = m.lane->id.x % 32;
     if (w.staged == 0) {
         w.staging = p;
-        w.staging.copy.clear();
+        w.staging.copy.assign(w.lanes * (kTileN / 4), 0);
     }
     if (w.staging.a != p.a || w.staging.b != p.b || w.staging.accumulate != p.accumulate)
         fail("lanes give a product different operands");
     w.staging.s[lane] = p.s[0];
     w.staging.p[lane] = p.p[0];
     if (!p.scores)
-        w.staging.copy.insert(w.staging.copy.end(), p.p[0], p.p[0] + kTileN / 4);
+        std::copy(p.p[0], p.p[0] + kTileN / 4, w.staging.copy.begin() + lane * (kTileN / 4));
     if (++w.staged == w.lanes) {
         w.staged = 0;
         w.products.push_back(w.staging);
