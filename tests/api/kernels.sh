@@ -28,6 +28,9 @@ both() { # of family sm80 on the architectures given, then of family sm90
     archs_of_sm80=$1
     shift
     check "$@" --arch "$archs_of_sm80" --family sm80
+    sm90 "$@"
+}
+sm90() {
     cache=off # C75xx messages are told only where something is compiled
     check "$@" --arch 90 --family sm90
     cache=rw
@@ -38,9 +41,14 @@ if [ "${FACC_TEST_LONG:-0}" = 1 ]; then
     both $archs --mask 'q >= kv' --dtype bf16 --head-dim "$dims,192/128,64/256,256/64"
     both $archs --mask 'q >= kv' --dtype f16 --head-dim 64,96,128,192/128,256
     both $archs examples/*.lua --dtype bf16 --head-dim 64,128,256
+    sm90 examples/*.lua --dtype f16 --head-dim 64,128,256
+    sm90 examples/*.lua --dtype bf16 --head-dim 96,192,192/128
+    sm90 examples/*.lua --dtype bf16 --head-dim 64,128 --packed
+    sm90 examples/*.lua --dtype bf16 --head-dim 64,128 --block-mask
 else
     both $archs --mask 'q >= kv' --head-dim 64,72,128,192/128,256
     both 80,90 examples/*.lua --dtype bf16 --head-dim 128
+    sm90 examples/*.lua --dtype bf16 --head-dim 64
 fi
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --packed
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --block-mask

@@ -150,6 +150,8 @@ static void run_case(int n)
         args.next_item = counter;
     simt::grid.x = min(args.num_work, draw(1, 3));
     simt::launch(simt::grid.x, kThreads, [&] { forward(args); });
+    if (!simt::boxes.empty())
+        simt::fail("a load was not waited for by anyone");
     if (counter[0] || counter[1])
         simt::fail("the counter of items is not 0 for the next launch");
     for (int b = 0; b < B; ++b)

@@ -120,7 +120,8 @@ struct Policy {
     double warp[16]; // weights
     double load, product;
     bool newest_load_first, round_robin;
-    int bold; // turns of four that go on until the warp has to wait
+    int bold;   // turns of four that go on until the warp has to wait
+    bool loose; // lanes of a warp do not stay together
 };
 
 struct Machine {
@@ -189,11 +190,10 @@ inline void note(const std::string &what)
     die();
 }
 
-// Another warp may go on here. All lanes of a turn do alike: they stay together where they wait for
-// the same, as those of a GPU do after a loop.
+// Another warp, or another lane of this one, may go on here.
 inline void preempt()
 {
-    if (m.cautious) {
+    if (m.policy.loose ? m.rng() % 2 : m.cautious) {
         m.turn_over = true;
         leave();
     }
@@ -498,6 +498,7 @@ inline void draw_policy()
     p.product = often[m.rng() % 4];
     p.newest_load_first = m.rng() % 2;
     p.bold = m.rng() % 5;
+    p.loose = m.rng() % 2;
 }
 
 // One thing happens. False: nothing can.

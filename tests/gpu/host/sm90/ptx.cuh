@@ -1,5 +1,6 @@
-// In the place of templates/sm90/ptx.cuh: barriers count, TMA copies at once, products are made as
-// late as they may be (when they are waited for), so that what is let go too early shows.
+// In the place of templates/sm90/ptx.cuh: barriers count, TMA copies at once or any time later,
+// products are made as late as they may be (when they are waited for): what is let go too early or
+// not waited for shows.
 #pragma once
 #include "common/mma.cuh"
 #include <functional>
@@ -49,6 +50,53 @@ struct Products {
 inline Products products;
 } // namespace simt
 
+inline void tma_prefetch_map(const void *) {}
+
+namespace simt
+{
+// A box on its way: its place in shared memory and in the tensor.
+struct Box {
+    Map map;
+    unsigned dst, barrier;
+    long at[4];
+
+    void land() const
+    {
+        for (int r = 0; r < map.rows; ++r)
+            for (int c = 0; c < 64; ++c) {
+                bool inside = true;
+                long offset = 0;
+                for (int i = 0; i < 4; ++i) {
+                    const long x = at[i] + (i == 0 ? c : i == 1 ? r : 0);
+                    inside &= x >= 0 && x < map.extent[i];
+                    offset += x * map.stride[i];
+                }
+                element(dst, 0, r, c) = inside ? map.data[offset] : 0;
+            }
+        Mbarrier &b = mbarriers.at(barrier);
+        b.bytes -= map.rows * 128;
+        b.settle();
+    }
+};
+inline std::vector<Box> boxes;
+inline unsigned chance = 1;
+
+inline unsigned random()
+{
+    chance = chance * 1664525u + 1013904223u;
+    return chance >> 16;
+}
+
+inline void land_some()
+{
+    if (boxes.empty() || random() % 256)
+        return;
+    const size_t i = random() % boxes.size(); // in any order
+    boxes[i].land();
+    boxes.erase(boxes.begin() + i);
+}
+} // namespace simt
+
 inline void mbarrier_init(unsigned barrier, unsigned arrivals)
 {
     simt::mbarriers[barrier] = simt::Mbarrier{static_cast<int>(arrivals), static_cast<int>(arrivals), 0, 0};
@@ -69,30 +117,21 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 inline void mbarrier_wait(unsigned barrier, unsigned parity)
 {
     simt::waits_for[threadIdx.x] = barrier;
-    while ((simt::mbarriers.at(barrier).phases & 1) == parity)
+    while ((simt::mbarriers.at(barrier).phases & 1) == parity) {
+        simt::land_some();
         simt::poll();
+    }
     simt::waits_for[threadIdx.x] = 0;
 }
 
-inline void tma_prefetch_map(const void *) {}
 inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2, int c3)
 {
-    simt::Map m;
-    memcpy(&m, map, sizeof m);
-    for (int r = 0; r < m.rows; ++r)
-        for (int c = 0; c < 64; ++c) {
-            const long at[4] = {c0 + c, static_cast<long>(c1) + r, c2, c3};
-            bool inside = true;
-            long offset = 0;
-            for (int i = 0; i < 4; ++i) {
-                inside &= at[i] >= 0 && at[i] < m.extent[i];
-                offset += at[i] * m.stride[i];
-            }
-            simt::element(dst, 0, r, c) = inside ? m.data[offset] : 0;
-        }
-    simt::Mbarrier &b = simt::mbarriers.at(barrier);
-    b.bytes -= m.rows * 128;
-    b.settle();
+    simt::Box box = {{}, dst, barrier, {c0, c1, c2, c3}};
+    memcpy(&box.map, map, sizeof box.map);
+    if (simt::random() % 2)
+        box.land();
+    else
+        simt::boxes.push_back(box);
 }
 
 inline void store_shared_16(unsigned address, uint4 v)
