@@ -115,8 +115,8 @@ class SegmentWriter
     __device__ __forceinline__ void write(const Segment &s)
     {
         const unsigned slot = n_ % kSegments;
-        c_.segment_empty[slot].wait_empty(n_, kSegments);
-        if (threadIdx.x % 32 == 0) {
+        if (threadIdx.x % 32 == 0) { // another lane could come too late for the phase
+            c_.segment_empty[slot].wait_empty(n_, kSegments);
             c_.segment[slot] = s;
             c_.segment_full[slot].arrive();
         }
