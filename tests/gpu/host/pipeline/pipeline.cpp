@@ -79,13 +79,13 @@ bool host_cell(int b, int h, int q, int kv)
 static std::vector<unsigned char> draw_classes(int tiles)
 {
     std::vector<unsigned char> all(kGroups * tiles, kVerdictEmpty);
-    const int kind = draw(0, 9), rare = draw(0, 1) ? draw(1, 4) : draw(1, 40);
+    const int kind = draw(0, 10), rare = draw(0, 1) ? draw(1, 4) : draw(1, 40);
     if (kind == 0)
         return all;
     const int only = draw(0, kGroups - 1), first = draw(0, 1) ? 0 : draw(0, tiles),
               end = draw(0, 1) ? tiles : draw(first, tiles);
     for (int g = 0; g < kGroups; ++g) {
-        int now = draw(0, 1), left = 0;
+        int now = draw(0, 1), left = kind == 10 ? 1 << 30 : 0;
         for (int i = first; i < end; ++i) {
             if (kind < 3 && g != only)
                 continue;

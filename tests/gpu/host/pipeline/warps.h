@@ -112,6 +112,7 @@ struct Cta {
     std::map<unsigned, MBarrier> barriers;
     std::vector<Load> loads;
     Named named[16];
+    int alive; // lanes
     long changes; // phases, meetings: something a stuck warp may wait for
 };
 
@@ -132,6 +133,7 @@ struct Machine {
     Lane *lane;
     jmp_buf scheduler;
     bool turn_over, cautious;
+    bool together; // the warps of a group issue products together
     std::string failure;
     std::mt19937 rng;
     Policy policy;
@@ -370,6 +372,8 @@ inline void issue(const Product &p)
 {
     Warp &w = *m.warp;
     const int lane = m.lane->id.x % 32;
+    if (m.together)
+        named_barrier(12 + w.number / 4, 128);
     if (w.staged == 0) {
         w.staging = p;
         w.staging.copy.assign(w.lanes * (kTileN / 4), 0);
@@ -403,6 +407,10 @@ inline void wait_products(size_t pending)
 inline void enter()
 {
     m.body();
+    if (!m.warp->products.empty())
+        fail("ends while a product is in flight");
+    if (--m.cta->alive == 0 && !m.cta->loads.empty())
+        fail("the CTA ends while a load is in flight");
     m.lane->state = kDone;
     for (;;)
         leave();
@@ -457,6 +465,7 @@ inline void prepare(Cta &cta, int warps, int consumers)
     cta.barriers.clear();
     cta.loads.clear();
     cta.changes = 0;
+    cta.alive = 0;
     for (Named &n : cta.named)
         n = Named();
     for (int i = 0; i < warps; ++i) {
@@ -470,6 +479,7 @@ inline void prepare(Cta &cta, int warps, int consumers)
         w.stuck = false;
         for (int j = 0; j < w.lanes; ++j) {
             Lane &l = w.lane[j];
+            ++cta.alive;
             constexpr size_t kStack = 128 * 1024;
             if (!l.stack)
                 l.stack.reset(new char[kStack]);
@@ -596,6 +606,7 @@ inline std::string launch(int ctas, int warps, int consumers, unsigned seed,
         m.prepare(cta);
     }
     draw_policy();
+    m.together = m.rng() % 4 == 0;
     for (long steps = 0; step(); ++steps) {
         if (steps % 256 == 255 && m.rng() % 2)
             draw_policy();

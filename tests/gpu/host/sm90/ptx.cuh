@@ -144,6 +144,10 @@ template <int kPending> inline void wgmma_wait()
 {
     auto &mine = simt::products.of[threadIdx.x];
     while (mine.size() > kPending) {
+        for (unsigned n = simt::random() % 8; n > 0; --n) { // others go on meanwhile
+            simt::land_some();
+            simt::yield();
+        }
         mine.front()();
         mine.erase(mine.begin());
     }
