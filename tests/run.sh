@@ -89,13 +89,13 @@ step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
 step "benchmarks' drivers" build/venv/bin/python -m unittest discover -s tests/bench
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
-[ $long = 1 ] || step "sm90, the kernel on the CPU" build/venv/bin/python tests/gpu/hopper_host.py 4 1 skips
+[ $long = 1 ] || step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 100 --only tags.listed
 if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
     step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
-    step "sm90, the kernel on the CPU" build/venv/bin/python tests/gpu/hopper_host.py 60
+    step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000 --mutations
 fi
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py

@@ -155,13 +155,8 @@ template <class F> void launch(int blocks, int threads, F body)
 }
 } // namespace simt
 
-namespace simt
-{
-inline Index grid;
-}
 #define threadIdx (simt::block.current->id)
 #define blockIdx (simt::block.index)
-#define gridDim (simt::grid)
 
 inline void __syncthreads()
 {
@@ -191,14 +186,6 @@ inline unsigned __shfl_xor_sync(unsigned, unsigned x, int lanes)
 {
     const int lane = threadIdx.x % 32;
     return simt::meet(x, 4)[lane ^ lanes];
-}
-inline float __shfl_xor_sync(unsigned, float x, int lanes)
-{
-    unsigned bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = __shfl_xor_sync(~0u, bits, lanes);
-    memcpy(&x, &bits, sizeof x);
-    return x;
 }
 template <class T> T __shfl_up_sync(unsigned, T x, int lanes)
 {
