@@ -20,26 +20,59 @@ from tune_unit import ROOT, config_text
 HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
 FLAGS = ["-std=c++17", "-g", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
-# variant: (file, captured tensors, flags)
+LISTED = "tests/gpu/host/pipeline/listed.cuh"
+# variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
 VARIANTS = {
-    "plain": ("templates/stub/facc_variant.cuh", 0, []),
-    "causal": ("tests/gpu/variants/causal.cuh", 0, []),
-    "alibi": ("tests/gpu/variants/alibi_causal.cuh", 1, ["-DHOST_TENSOR=1"]),
-    "bias": ("tests/gpu/variants/bias.cuh", 1, ["-DHOST_TENSOR=3"]),
-    "listed": ("tests/gpu/host/pipeline/listed.cuh", 0, ["-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
-    "reverse": ("tests/gpu/host/pipeline/listed.cuh", 0, ["-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
-    "tables": ("tests/gpu/host/pipeline/listed.cuh", 0, ["-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
+    "plain": ("templates/stub/facc_variant.cuh", 0, False, []),
+    "causal": ("tests/gpu/variants/causal.cuh", 0, False, []),
+    "alibi": ("tests/gpu/variants/alibi_causal.cuh", 1, False, ["-DHOST_TENSOR=1"]),
+    "bias": ("tests/gpu/variants/bias.cuh", 1, False, ["-DHOST_TENSOR=3"]),
+    "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
+    "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
+    "listed": (LISTED, 0, True, ["-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
+    "reverse": (LISTED, 0, True, ["-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
+    "tables": (LISTED, 0, True, ["-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
 }
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64), "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96), "3.2": dict(m=192, warps=16, q_buffers=2, n=64)}
-NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("bias", "2.2"), ("listed", "3.1"),
-           ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1")]
+NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("bias", "2.2"), ("packed", "2.2"),
+           ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1")]
 # file, text, in its place, a program that must find it
+VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
+SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
 MUTATIONS = [
-    ("sm90/visits.cuh", "if (holds && end - v_open_ > kStages)",
-     "if (holds && end - v_open_ > kStages + 1)", "tags.listed.2.2"),
-    ("sm90/visits.cuh", "if (holds && load - v_open_ - 1 > kStages)",
-     "if (holds && load - v_open_ - 2 > kStages)", "tags.listed.3.2"),
+    (VISITS, "end - v_open_ > kStages", "end - v_open_ > kStages + 1", "tags.listed.2.2"),
+    (VISITS, "load - v_open_ - 1 > kStages", "load - v_open_ - 1 > kStages + 1", "tags.listed.3.2"),
+    (VISITS, "c_.table_full[v_open_ % kStages].wait_full(v_open_, kStages);", ";", "tags.tables.2.1"),
+    (VISITS, "if (closes)", "if (false)", "tags.listed.2.1"),
+    (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
+     "tags.listed.2.1"),
+    (PRODUCER, "        if (lane == 0)\n            loader.flush(w);\n", "", "tags.listed.2.1"),
+    (PRODUCER, "c_.segment_empty[slot].wait_empty(n_, kSegments);", ";", "tags.listed.2.1"),
+    (PRODUCER, "empty[n % kStages].wait_empty(n, kStages);", ";", "tags.plain.2.2"),
+    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);", ";", "tags.tables.3.1"),
+    (PRODUCER, "if (lane == 0)\n            c.started.arrive();",
+     "if (lane == 0 && i % 16 != 15)\n            c.started.arrive();", "tags.listed.2.1"),
+    (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.listed.2.1"),
+    (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
+    (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
+    (MAINLOOP, "if (kTables && skipped) {", "if (false) {", "tags.tables.2.2"),
+    (MAINLOOP, "(kQBuffers == 1 && visits_.item() != item)", "false", "tags.listed.2.1"),
+    (MAINLOOP, "                    wait_q(visits_.item());\n", "                    ;\n",
+     "tags.listed.2.2"),
+    (MAINLOOP, "visits_.skip_k(load + 1, visits_.load());", ";", "tags.listed.2.2"),
+    (MAINLOOP, "wgmma_wait<1>();", "", "tags.listed.2.2"),
+    (MAINLOOP, "                    c_.before[threadIdx.x] = Before{state_, item};\n                    reset(state_);",
+     "                    c_.before[threadIdx.x] = Before{state_, item};", "tags.plain.2.2"),
+    (MAINLOOP, "    write_output(args_, c_.item[item % kItems], state);\n    c_.item_empty[item % kItems].arrive_warp();",
+     "    c_.item_empty[item % kItems].arrive_warp();\n    write_output(args_, c_.item[item % kItems], state);",
+     "tags.listed.2.1"),
+    (MAINLOOP, "        visits_.release_v();\n        open = true;",
+     "        open = true;\n        visits_.release_v();\n        visits_.release_v();", "tags.plain.2.1"),
+    (MAINLOOP, "        wgmma_wait<0>();\n        visits_.release_v();\n        open = true;",
+     "        visits_.release_v();\n        wgmma_wait<0>();\n        open = true;", "tags.plain.2.1"),
+    (MAINLOOP, "clear_tail(tiles_.v(slot)", "if (false) clear_tail(tiles_.v(slot)", "numbers.plain.2.2"),
+    (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
 ]
 
 
@@ -50,12 +83,11 @@ def programs():
 
 def build(folder, name, templates, changes=()):
     kind, variant, shape = name.split(".", 2)
-    file, tensors, flags = VARIANTS[variant]
+    file, tensors, scheduled, flags = VARIANTS[variant]
     numbers = kind == "numbers"
-    place = os.path.join(folder, name + "".join(f"~{i}" for i, _ in enumerate(changes)))
-    os.makedirs(place)
+    place = tempfile.mkdtemp(prefix=name, dir=folder)
     config = dict(SHAPES[shape], D=64, Dv=64, stages=2, qreg=False, dtype="bf16",
-                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=False)
+                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled)
     if numbers:
         config.update(D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
@@ -63,7 +95,8 @@ def build(folder, name, templates, changes=()):
         forward = f.read()
     for old, new in (("extern __shared__ __align__(1024) unsigned char shared[];",
                       "unsigned char *const shared = simt::m.cta->shared;"),
-                     ('extern "C" __global__', "static")):
+                     ('extern "C" __global__', "static"),
+                     ('#include "common/schedule.cuh"', "// it is only launched before")):
         assert old in forward, old
         forward = forward.replace(old, new)
     texts["forward_host.cuh"] = forward

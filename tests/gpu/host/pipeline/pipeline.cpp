@@ -103,7 +103,7 @@ static std::vector<unsigned char> draw_classes(int tiles)
 static void draw_lengths(int size)
 {
     KernelArgs &a = c->args;
-    c->packed = kPacked && draw(0, 2) == 0;
+    c->packed = FACC_SCHEDULED && (!kListed || draw(0, 2) == 0);
     a.B = c->packed ? draw(1, 3 + size / 2) : draw(0, 2) ? 1 : draw(1, 3);
     a.group = draw(1, 2);
     a.Hkv = draw(1, 2);
@@ -737,20 +737,18 @@ static std::string describe_case()
                                  a.seqused_q ? " used q" : "", a.seqused_kv ? " used kv" : "",
                                  c->ctas, a.next_item ? "counter" : "fixed", a.num_work);
     int lines = 0;
-    for (int i = 0; i < a.num_work && lines < 24; ++i) {
-        int id = 0;
-        const Item item = item_of(a, i, id);
-        if (item.tile < 0)
-            continue;
-        all += simt::text("\n    item %d (b %d h %d tile %d):", i, item.b, item.h, item.tile);
-        for (int g = 0; g < kGroups; ++g) {
-            all += g ? " |" : "";
-            const Visitations &v = c->expected[{item.b, item.h, item.tile, g}];
-            for (size_t j = 0; j < v.size() && j < 20; ++j)
-                all += simt::text(" %d%s", v[j].tile, v[j].masked ? "m" : "");
-            all += v.size() > 20 ? " ..." : v.empty() ? " -" : "";
-        }
-        ++lines;
+    for (const auto &e : c->expected) {
+        const int group = std::get<3>(e.first);
+        if (group == 0 && lines++ == 24)
+            break;
+        if (group == 0)
+            all += simt::text("\n    b %d h %d tile %d:", std::get<0>(e.first), std::get<1>(e.first),
+                              std::get<2>(e.first));
+        all += group ? " |" : "";
+        const Visitations &v = e.second;
+        for (size_t j = 0; j < v.size() && j < 20; ++j)
+            all += simt::text(" %d%s", v[j].tile, v[j].masked ? "m" : "");
+        all += v.size() > 20 ? " ..." : v.empty() ? " -" : "";
     }
     return all;
 }
@@ -774,9 +772,11 @@ static std::string run_case(unsigned seed, int size, long &weight)
         expect_bounded();
     place_tensors();
     a.section_heads = draw(1, a.B * a.H);
-    now.ctas = max(1, min(a.num_work, draw(0, 1) ? 1 : draw(1, 4)));
-    if (draw(0, 1))
+    now.ctas = min(a.num_work, draw(0, 1) ? 1 : draw(1, 5));
+    if (FACC_SCHEDULED)
         a.next_item = now.take<int>(2);
+    if (now.ctas == 0)
+        return "";
     weight = a.num_work;
     for (const auto &e : now.expected)
         weight += static_cast<long>(e.second.size());
@@ -789,7 +789,7 @@ static std::string run_case(unsigned seed, int size, long &weight)
         std::string what = wrong.empty() ? check_all() : wrong;
         if (!what.empty())
             return what;
-        if (launch == 0 && !(a.next_item && draw(0, 1)))
+        if (!(a.next_item && draw(0, 1)))
             break;
     }
     return "";

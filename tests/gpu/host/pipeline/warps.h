@@ -563,23 +563,26 @@ inline bool step()
 inline std::string waiters()
 {
     std::string all;
-    for (auto &cta : m.ctas)
+    for (auto &cta : m.ctas) {
+        std::string last;
         for (Warp &w : cta->warps) {
             std::string what;
             for (Lane &l : w.lane)
                 if (l.state == kWaits && what.empty())
-                    what = l.barrier
-                               ? l.barrier->name + text(": phase %u; %u are over, %d of %d arrivals "
-                                                        "(warps %x), %ld bytes are missing",
-                                                        l.need - 1, l.barrier->done,
-                                                        l.barrier->pending, l.barrier->arrivals,
-                                                        l.barrier->arrived, l.barrier->bytes)
-                               : "a named barrier";
-            if (!what.empty())
-                all += text("\n    CTA %u warp %2d %-10s waits for ", cta->index.x, w.number,
-                            m.role(w.number)) +
-                       what;
+                    what = text("\n    CTA %u %-9s waits for ", cta->index.x, m.role(w.number)) +
+                           (l.barrier
+                                ? text("phase %u of ", l.need - 1) + l.barrier->name +
+                                      text("; %u are over, %d of %d arrivals (by warps %x) and %ld "
+                                           "bytes are missing",
+                                           l.barrier->done, l.barrier->pending,
+                                           l.barrier->arrivals, l.barrier->arrived,
+                                           l.barrier->bytes)
+                                : "a named barrier");
+            if (what != last) // warps of a group mostly wait for the same
+                all += what;
+            last = what;
         }
+    }
     return all;
 }
 
