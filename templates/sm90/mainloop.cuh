@@ -85,7 +85,7 @@ class Consumer
     Weights p_;
     RowState state_;
     float factor_[2];
-    bool rescale_; // the output, by factor_
+    bool rescale_; // the output, by factor_; true in an item's first visit
     bool first_;   // this visit is its item's first
     bool waiting_; // the output of the item before is still in the accumulator
 };
@@ -119,12 +119,12 @@ __device__ __forceinline__ void Consumer::finish(const RowState &state, unsigned
 // Makes the accumulator ready for this visit's P V, and puts P into its registers.
 __device__ __forceinline__ void Consumer::settle(const Weights &p)
 {
-    if (first_) {
-        if (waiting_)
+    if (rescale_) {
+        if (!first_)
+            scale_output(factor_[0], factor_[1]);
+        else if (waiting_)
             finish(c_.before[threadIdx.x].state, c_.before[threadIdx.x].item);
         waiting_ = false;
-    } else if (rescale_) {
-        scale_output(factor_[0], factor_[1]);
     }
     // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
     // without the zero that it does not know.
@@ -162,6 +162,7 @@ __device__ __forceinline__ void Consumer::run()
             reset(state_);
             wait_q(item);
         }
+        visits_.hold_back();
         visits_.pass(visits_.load());
         start_qk();
         visits_.skip_v(visits_.load());
@@ -171,7 +172,7 @@ __device__ __forceinline__ void Consumer::run()
 
         Weights p;
         bool reads = false;   // P V of the visit before is in flight
-        bool skipped = false; // loads between it and this one
+        bool skipped = false; // loads between it and this one are to be let go
 #pragma unroll 1
         for (;;) {
             const Work &w = c_.item[item % kItems];
@@ -180,19 +181,20 @@ __device__ __forceinline__ void Consumer::run()
                 wgmma_wait<0>();
                 if (reads)
                     visits_.release_v();
-                visits_.skip_v(load);
+                if (skipped)
+                    visits_.skip_v(load);
                 reads = skipped = false;
             }
             weigh(w, v, load, p);
             wgmma_wait<0>();
-            if (reads)
-                visits_.release_v();
-            if (skipped)
-                visits_.skip_v(load);
-            const bool goes_on = visits_.goes_on();
-            if (goes_on) {
+            const bool plain = visits_.goes_on();
+            if (plain) {
                 next = visits_.go_on();
             } else {
+                if (reads)
+                    visits_.release_v();
+                if (skipped)
+                    visits_.skip_v(load);
                 kind = visits_.next(true, false, next);
                 if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item))
                     break;
@@ -201,14 +203,16 @@ __device__ __forceinline__ void Consumer::run()
                 visits_.skip_k(load + 1, visits_.load());
             }
             start_qk();
+            if (plain)
+                visits_.release_v();
             settle(p);
             start_pv(w, v, load, !first_);
             wgmma_wait<1>();
             pin(s_[0]);
             visits_.release_k();
             reads = true;
-            first_ = skipped = false;
-            if (!goes_on) {
+            first_ = false;
+            if (!plain) {
                 skipped = visits_.load() - load > 1;
                 if (visits_.item() != item) {
                     c_.before[threadIdx.x] = Before{state_, item};

@@ -32,6 +32,7 @@ class ListedSegments
             repeat_ = 0;
             read(++entry_);
         }
+        s.kind = entry_ >= n_entries_ ? kSegmentLastTiles : kSegmentTiles;
         return true;
     }
 
@@ -68,7 +69,7 @@ class BoundedSegments
             s.window = window_;
             judge_tiles(args_, row(), window_, s.group);
             window_ += Variant::kReverse ? -1 : 1;
-            --left_;
+            s.kind = --left_ == 0 ? kSegmentLastTiles : kSegmentTiles;
             s.any = 0;
 #pragma unroll
             for (int g = 0; g < kGroups; ++g)
@@ -76,6 +77,7 @@ class BoundedSegments
             if (s.any)
                 return true;
         }
+        s.kind = kSegmentTiles; // the last window had nothing
         return false;
     }
 
@@ -204,11 +206,12 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
             break;
         Segments windows(args, w);
         Segment s = {};
-        s.kind = kSegmentTiles;
 #pragma unroll 1
         while (windows.next(s)) {
-            if (s.any == 0)
+            if (s.any == 0) {
+                s.kind = kSegmentTiles; // the last ones are not told
                 continue;
+            }
             segments.write(s);
 #pragma unroll 1
             while (s.any) {
@@ -221,7 +224,8 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
         if (lane == 0)
             loader.flush(w);
         __syncwarp();
-        segments.write(kSegmentEnd);
+        if (s.kind != kSegmentLastTiles)
+            segments.write(kSegmentEnd);
         c.item_empty[i % kItems].arrive_warp();
     }
     segments.write(kSegmentStop);
@@ -240,11 +244,6 @@ __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
         const Work &w = c.item[item % kItems];
         if (s.kind == kSegmentStop)
             break;
-        if (s.kind == kSegmentEnd) {
-            c.item_empty[item % kItems].arrive_warp();
-            ++item;
-            continue;
-        }
 #pragma unroll 1
         for (unsigned any = s.any; any; ++load) {
             const int tile = 32 * s.window + take_bit(any);
@@ -252,6 +251,10 @@ __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
             c.v_empty[slot].wait_empty(load, kStages);
             c.stage.fill<32>(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot));
             c.table_full[slot].arrive_warp();
+        }
+        if (s.kind != kSegmentTiles) {
+            c.item_empty[item % kItems].arrive_warp();
+            ++item;
         }
     }
 }

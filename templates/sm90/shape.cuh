@@ -78,10 +78,10 @@ struct Work {
     Variant::Row row[kHasRows ? kTileM : 1];
 };
 
-// What the producer tells of KV tiles: 32 of them, or that an item, or all, is over.
-enum SegmentKind { kSegmentTiles, kSegmentEnd, kSegmentStop };
+// What the producer tells of KV tiles: 32 of them, maybe the item's last, or that it, or all, is over.
+enum SegmentKind { kSegmentTiles, kSegmentLastTiles, kSegmentEnd, kSegmentStop };
 struct Segment {
-    int kind, window; // tile 32 * window is bit 0 of:
+    int kind, window; // tile 32 * window is bit 0 of what follows
     unsigned any;     // tiles that some group works on: these are loaded
     facc_schedule_bits group[kGroups];
 };

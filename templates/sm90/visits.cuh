@@ -18,7 +18,7 @@ class Visits
   public:
     __device__ __forceinline__ Visits(const KernelArgs &args, Control &c, int group)
         : args_(args), c_(c), group_(group), window_(0), any_(0), mine_(0), masked_(0), tile_(0),
-          run_(0), loads_(0), v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false),
+          run_(0), more_(0), loads_(0), v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false),
           ended_(false)
     {
     }
@@ -30,8 +30,8 @@ class Visits
     // The first load whose V is not let go.
     __device__ __forceinline__ unsigned v_open() const { return v_open_; }
 
-    // True: the next load is for this group, and its tile next to the last visit's: the common case,
-    // in few steps, since all wait for them.
+    // True: the next load is for this group, its tile next to the last visit's, and V of the visit
+    // before that one is to be let go: the common case, in few steps, since all wait for them.
     __device__ __forceinline__ bool goes_on() const { return run_ > 0; }
     __device__ __forceinline__ Visit go_on()
     {
@@ -48,6 +48,12 @@ class Visits
     // the output of items without work for this group.
     __device__ __forceinline__ NextVisit next(bool holds, bool open, Visit &v)
     {
+        if (more_ > 0) {
+            run_ = more_;
+            more_ = 0;
+            v = go_on();
+            return kNextTile;
+        }
 #pragma unroll 1
         while (mine_ == 0) {
             const unsigned end = loads_ + __popc(any_);
@@ -94,8 +100,17 @@ class Visits
         any_ &= ~before & ~taken;
         mine_ &= ~taken;
         touched_ = true;
+        const bool skips = load != v_open_ + 1;
         v = go_on();
+        if (skips)
+            hold_back();
         return kNextTile;
+    }
+    // The rest of the run is told by next(), not go_on().
+    __device__ __forceinline__ void hold_back()
+    {
+        more_ += run_;
+        run_ = 0;
     }
 
     // K of loads first .. end - 1, which are not for this group, is let go,
@@ -153,7 +168,7 @@ class Visits
         masked_ = s.group[group_].masked;
         c_.segment_empty[slot].arrive_warp();
         ++segments_;
-        ended_ = kind == kSegmentEnd;
+        ended_ = kind != kSegmentTiles;
         return kind != kSegmentStop;
     }
 
@@ -175,7 +190,7 @@ class Visits
     int group_;
     int window_;
     unsigned any_, mine_, masked_; // of the segment, behind the run
-    int tile_, run_;               // the last visit's; visits of the run that are left
+    int tile_, run_, more_;        // the last visit's; visits of the run that are left
     unsigned loads_;               // number of the next load
     unsigned v_open_;
     unsigned segments_, items_; // read; the item being read
