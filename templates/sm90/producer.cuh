@@ -69,15 +69,15 @@ class BoundedSegments
             s.window = window_;
             judge_tiles(args_, row(), window_, s.group);
             window_ += Variant::kReverse ? -1 : 1;
-            s.kind = --left_ == 0 ? kSegmentLastTiles : kSegmentTiles;
+            --left_;
             s.any = 0;
 #pragma unroll
             for (int g = 0; g < kGroups; ++g)
                 s.any |= s.group[g].work;
+            s.kind = s.any && left_ == 0 ? kSegmentLastTiles : kSegmentTiles;
             if (s.any)
                 return true;
         }
-        s.kind = kSegmentTiles; // the last window had nothing
         return false;
     }
 
