@@ -29,14 +29,16 @@ VARIANTS = {
     "bias": ("tests/gpu/variants/bias.cuh", 1, False, ["-DHOST_TENSOR=3"]),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
-    "listed": (LISTED, 0, True, ["-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
-    "reverse": (LISTED, 0, True, ["-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
-    "tables": (LISTED, 0, True, ["-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
+    "listed": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
+    "reverse": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
+    "tables": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
+    "bounded": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
+    "bounded_reverse": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
 }
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64), "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96), "3.2": dict(m=192, warps=16, q_buffers=2, n=64)}
 NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("bias", "2.2"), ("packed", "2.2"),
-           ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1")]
+           ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"), ("bounded", "3.2")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
@@ -48,16 +50,13 @@ MUTATIONS = [
     (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
      "tags.listed.2.1"),
     (PRODUCER, "        if (lane == 0)\n            loader.flush(w);\n", "", "tags.listed.2.1"),
-    (PRODUCER, "c_.segment_empty[slot].wait_empty(n_, kSegments);", ";", "tags.listed.2.1"),
     (PRODUCER, "empty[n % kStages].wait_empty(n, kStages);", ";", "tags.plain.2.2"),
     (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);", ";", "tags.tables.3.1"),
     (PRODUCER, "if (lane == 0)\n            c.started.arrive();",
      "if (lane == 0 && i % 16 != 15)\n            c.started.arrive();", "tags.listed.2.1"),
-    (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.listed.2.1"),
     (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
     (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
     (MAINLOOP, "if (kTables && skipped) {", "if (false) {", "tags.tables.2.2"),
-    (MAINLOOP, "(kQBuffers == 1 && visits_.item() != item)", "false", "tags.listed.2.1"),
     (MAINLOOP, "                    wait_q(visits_.item());\n", "                    ;\n",
      "tags.listed.2.2"),
     (MAINLOOP, "visits_.skip_k(load + 1, visits_.load());", ";", "tags.listed.2.2"),
@@ -149,12 +148,17 @@ def main():
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         if args.mutations:
+            clean = {n: pool.submit(run, folder, n, args) for n in sorted({m[3] for m in MUTATIONS})}
+            for name, task in clean.items():
+                code, text = task.result()[1:]
+                failed += code != 0
+                print("ok    " if code == 0 else "FAILED", name, text, flush=True)
             tasks = [(m, pool.submit(run, folder, m[3], args, [m[:3]])) for m in MUTATIONS]
             for mutation, task in tasks:
                 name, code, text = task.result()
                 failed += code != 1
                 print("found    " if code == 1 else "NOT FOUND", name, mutation[1], "->", mutation[2])
-                print("    " + text.replace("\n", "\n    "), flush=True)
+                print("    " + " ".join(text.split("\n")[1:2])[:160], flush=True)
         else:
             for task in [pool.submit(run, folder, name, args) for name in programs() if args.only in name]:
                 name, code, text = task.result()

@@ -1,11 +1,13 @@
 // A mask that the test makes up: tiles' classes, and cells of PARTIAL ones, are its functions.
-// HOST_TABLES: what the mask reads of columns and diagonals goes through the tables; HOST_ROWS: of
+// HOST_LISTED: launches bring lists of tiles; else the kernel asks verdicts, and the plain bounds
+// leave everything. HOST_TABLES: what the mask reads of columns and diagonals goes through the tables; HOST_ROWS: of
 // rows through Work.
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
 
 bool host_cell(int b, int h, int q, int kv);
+int host_verdict(int b, int h, int q, int kv); // of the tile that the cell is in
 
 struct Variant {
     static constexpr bool kHasScore = false, kHasMask = true, kMaskNeedsScore = false;
@@ -59,12 +61,12 @@ struct Variant {
     {
         return KvRange{0, kMaxInt};
     }
-    static int verdict(const KernelArgs &, const Tile &, int, int, int, int)
+    static int verdict(const KernelArgs &, const Tile &t, int q, int, int kv, int)
     {
-        return kVerdictPartial;
+        return host_verdict(t.b, t.h, q, kv);
     }
 
-    static constexpr bool kPlanned = true, kScanned = false, kHalved = false;
+    static constexpr bool kPlanned = HOST_LISTED, kScanned = false, kHalved = false;
     static constexpr bool kHasQSummary = false, kHasKvSummary = false;
     struct QSummary {
     };

@@ -128,6 +128,7 @@ struct Policy {
 struct Machine {
     std::vector<std::unique_ptr<Cta>> ctas;
     Index grid;
+    int consumers; // warps
     Cta *cta;
     Warp *warp;
     Lane *lane;
@@ -499,10 +500,14 @@ inline void prepare(Cta &cta, int warps, int consumers)
 inline void draw_policy()
 {
     Policy &p = m.policy;
-    const int kind = m.rng() % 5;
+    const int kind = m.rng() % 6, slow = m.rng() % 16;
     p.round_robin = kind == 0;
-    for (double &w : p.warp)
-        w = kind == 1 ? 1 : kind == 2 ? (m.rng() % 3 ? 1 : 1e-4) : std::pow(10, -6 * chance());
+    for (int i = 0; i < 16; ++i)
+        p.warp[i] = kind < 2    ? 1
+                    : kind == 2 ? (m.rng() % 3 ? 1 : 1e-4)
+                    : kind == 3 ? (i == slow ? 1e-5 : 1)
+                    : kind == 4 ? (i >= m.consumers && i == m.consumers + slow % 3 ? 1e-5 : 1)
+                                : std::pow(10, -6 * chance());
     const double often[] = {1e-9, 0.1, 1, 100};
     p.load = often[m.rng() % 4];
     p.product = often[m.rng() % 4];
@@ -594,6 +599,7 @@ inline std::string launch(int ctas, int warps, int consumers, unsigned seed,
     m.failure.clear();
     m.rng.seed(seed);
     m.body = body;
+    m.consumers = consumers;
     m.grid.x = ctas;
     while (static_cast<int>(m.ctas.size()) < ctas)
         m.ctas.push_back(std::make_unique<Cta>());
