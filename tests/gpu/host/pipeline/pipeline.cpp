@@ -747,6 +747,44 @@ static std::string check_all()
     return "";
 }
 
+// The fixed order gives every query tile of every head to one CTA, whatever their numbers.
+static std::string check_fixed_order(int shapes)
+{
+    simt::Cta cta;
+    simt::m.cta = &cta;
+    for (int i = 0; i < shapes; ++i) {
+        const int most = draw(0, 1) ? 6 : 200;
+        KernelArgs a{};
+        a.B = draw(1, 3);
+        a.H = draw(1, most) / a.B + 1;
+        a.q_tiles = draw(1, most);
+        a.num_work = a.B * a.H * a.q_tiles;
+        a.section_heads = draw(1, a.B * a.H);
+        simt::m.grid.x = min(a.num_work, draw(1, most));
+        std::vector<int> given(a.num_work);
+        const std::string shape =
+            simt::text("fixed order, B %d H %d, %d tiles, %u CTAs: ", a.B, a.H, a.q_tiles, simt::m.grid.x);
+        for (cta.index.x = 0; cta.index.x < simt::m.grid.x; ++cta.index.x) {
+            FixedOrder order(a);
+            for (int n = 0;; ++n) {
+                const Item item = order.next(a);
+                if (item.tile < 0)
+                    break;
+                if (item.b < 0 || item.b >= a.B || item.h < 0 || item.h >= a.H ||
+                    item.tile >= a.q_tiles || n > a.num_work)
+                    return shape + "an item that is none";
+                ++given[(item.b * a.H + item.h) * a.q_tiles + item.tile];
+            }
+            if (order.next(a).tile >= 0)
+                return shape + "goes on behind its end";
+        }
+        for (int n : given)
+            if (n != 1)
+                return shape + simt::text("an item is given %d times", n);
+    }
+    return "";
+}
+
 // ---- program ----------------------------------------------------------------------
 
 static std::string describe_case()
@@ -825,6 +863,12 @@ int main(int argc, char **argv)
     simt::m.reads = reads;
     simt::m.role = role_of;
     int failed = 0;
+    rng.seed(seed);
+    const std::string order = FACC_SCHEDULED ? "" : check_fixed_order(cases);
+    if (!order.empty()) {
+        printf("%s\n", order.c_str());
+        return 1;
+    }
     long smallest = 0, tiles = 0;
     std::string first;
     for (int i = 0; i < cases; ++i) {
