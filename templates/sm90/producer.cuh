@@ -206,13 +206,13 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
             break;
         Segments windows(args, w);
         Segment s = {};
+        bool ended = false; // so told with the last tiles
 #pragma unroll 1
         while (windows.next(s)) {
-            if (s.any == 0) {
-                s.kind = kSegmentTiles; // the last ones are not told
+            if (s.any == 0)
                 continue;
-            }
             segments.write(s);
+            ended = s.kind == kSegmentLastTiles;
 #pragma unroll 1
             while (s.any) {
                 const int tile = 32 * s.window + take_bit(s.any);
@@ -224,7 +224,7 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
         if (lane == 0)
             loader.flush(w);
         __syncwarp();
-        if (s.kind != kSegmentLastTiles)
+        if (!ended)
             segments.write(kSegmentEnd);
         c.item_empty[i % kItems].arrive_warp();
     }
