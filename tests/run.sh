@@ -95,7 +95,8 @@ if [ $long = 1 ]; then
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
     step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
-    step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000 --mutations
+    step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000
+    step "sm90, mistakes planted" build/venv/bin/python tests/gpu/pipeline_host.py --mutations
 fi
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py

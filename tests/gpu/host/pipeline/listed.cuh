@@ -1,7 +1,7 @@
 // A mask that the test makes up: tiles' classes, and cells of PARTIAL ones, are its functions.
 // HOST_LISTED: launches bring lists of tiles; else the kernel asks verdicts, and the plain bounds
-// leave everything. HOST_TABLES: what the mask reads of columns and diagonals goes through the tables; HOST_ROWS: of
-// rows through Work.
+// leave everything. HOST_TABLES: what the mask reads of columns and diagonals goes through the
+// tables; HOST_ROWS: of rows through Work.
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
@@ -40,8 +40,8 @@ struct Variant {
     static Base base(const KernelArgs &, const Tile &, const Row &, int, int) { return Base{}; }
     static float multiplier(const KernelArgs &, const Tile &) { return 1.0f; }
     static float shift(const KernelArgs &, const Tile &) { return 0.0f; }
-    static float score(const KernelArgs &args, const Tile &, const Row &, const Col &,
-                       const Diag &, const Base &, float s, int, int, int)
+    static float score(const KernelArgs &args, const Tile &, const Row &, const Col &, const Diag &,
+                       const Base &, float s, int, int, int)
     {
         return s * args.scale_log2;
     }

@@ -40,10 +40,11 @@ struct Case {
     int ctas, heads; // classes of so many (b, h)
     bool packed;
     std::vector<std::unique_ptr<std::vector<unsigned char>>> memory;
-    std::map<std::tuple<int, int, int>, std::vector<unsigned char>> classes; // of (b, h, query tile):
-                                                                             // [kGroups][KV tiles]
-    std::map<std::tuple<int, int, int, int>, Visitations> expected;          // of (b, h, tile, group)
-    std::map<std::tuple<int, int, int, int>, int> written;                   // warps
+    std::map<std::tuple<int, int, int>, std::vector<unsigned char>>
+        classes;                                                    // of (b, h, query tile):
+                                                                    // [kGroups][KV tiles]
+    std::map<std::tuple<int, int, int, int>, Visitations> expected; // of (b, h, tile, group)
+    std::map<std::tuple<int, int, int, int>, int> written;          // warps
     long tiles;
 
     template <class T> T *take(size_t n)
@@ -116,8 +117,8 @@ static void draw_lengths(int size)
     a.group = draw(1, 2);
     a.Hkv = draw(1, 2);
     a.H = a.Hkv * a.group;
-    a.Sq = max(1, draw(0, 3) ? draw(0, size) * kTileM + draw(0, 1) * draw(-60, 60)
-                             : draw(1, kTileM));
+    a.Sq =
+        max(1, draw(0, 3) ? draw(0, size) * kTileM + draw(0, 1) * draw(-60, 60) : draw(1, kTileM));
     a.Skv = max(0, draw(0, size) * draw(1, 4) * kTileN + draw(0, 1) * draw(-30, 30));
     if (draw(0, 9) == 0)
         a.Skv = max(0, draw(30, 70) * kTileN + draw(-20, 20));
@@ -127,8 +128,9 @@ static void draw_lengths(int size)
         for (int b = 0; b < a.B; ++b) {
             const int kind = draw(0, 4), other = draw(0, 4);
             cu_q[b + 1] = cu_q[b] + (kind < 2 ? min(kind, a.Sq) : kind == 2 ? a.Sq : draw(0, a.Sq));
-            cu_kv[b + 1] =
-                cu_kv[b] + (other < 2 ? min(other, a.Skv) : other == 2 ? a.Skv : draw(0, a.Skv));
+            cu_kv[b + 1] = cu_kv[b] + (other < 2    ? min(other, a.Skv)
+                                       : other == 2 ? a.Skv
+                                                    : draw(0, a.Skv));
         }
         a.cu_seqlens_q = cu_q;
         a.cu_seqlens_kv = cu_kv;
@@ -173,8 +175,7 @@ static std::vector<unsigned> list_of(const std::vector<unsigned char> &classes, 
         if (!some && draw(0, 3)) // an entry may be about nothing
             continue;
         if (!list.empty() && !memcmp(list.back().bits, e.bits, sizeof e.bits) &&
-            e.window == list.back().window +
-                            (Variant::kReverse ? -1 : list.back().repeats)) {
+            e.window == list.back().window + (Variant::kReverse ? -1 : list.back().repeats)) {
             if (Variant::kReverse)
                 list.back().window = e.window;
             ++list.back().repeats;
@@ -193,7 +194,7 @@ static std::vector<unsigned> list_of(const std::vector<unsigned char> &classes, 
 }
 
 static const std::vector<unsigned char> &place_classes(int b, int h, int tile, const Sequence &n,
-                                                      bool mostly_empty)
+                                                       bool mostly_empty)
 {
     const int tiles = (n.kv_len + kTileN - 1) / kTileN;
     std::vector<unsigned char> &classes = c->classes[class_key(b, h, tile)];
@@ -318,7 +319,8 @@ constexpr float kScale = 0.25f;
 
 static unsigned short element(int tensor, long long i)
 {
-    const float x = static_cast<float>(mixed(static_cast<unsigned>(i * 3 + tensor)) % 2001) / 1000 - 1;
+    const float x =
+        static_cast<float>(mixed(static_cast<unsigned>(i * 3 + tensor)) % 2001) / 1000 - 1;
     return static_cast<unsigned short>(bf16_bits(tensor == 0 ? 4 * x : 2 * x));
 }
 
@@ -332,16 +334,15 @@ static void place_tensors()
     a.Dv = kHeadDimV;
     a.scale = kScale;
     a.scale_log2 = kScale * 1.4426950408889634f;
-    const auto place = [&](long long (&stride)[3], int heads, long long rows, int d) {
+    const auto place = [&](long long(&stride)[3], int heads, long long rows, int d) {
         stride[2] = heads * d; // (b, s, h, d)
         stride[1] = d;
         stride[0] = c->packed ? 0 : stride[2] * rows;
         return static_cast<size_t>(batches * rows * heads * d);
     };
-    const size_t n[4] = {place(a.q_stride, a.H, rows_q, kHeadDim),
-                         place(a.k_stride, a.Hkv, rows_kv, kHeadDim),
-                         place(a.v_stride, a.Hkv, rows_kv, kHeadDimV),
-                         place(a.o_stride, a.H, rows_q, kHeadDimV)};
+    const size_t n[4] = {
+        place(a.q_stride, a.H, rows_q, kHeadDim), place(a.k_stride, a.Hkv, rows_kv, kHeadDim),
+        place(a.v_stride, a.Hkv, rows_kv, kHeadDimV), place(a.o_stride, a.H, rows_q, kHeadDimV)};
     for (int i = 0; i < 3; ++i) {
         const HostMap map{i, i == 0 ? 64 : kTileN};
         memcpy(a.tensor_map[i], &map, sizeof map);
@@ -418,17 +419,19 @@ static int load_box(const simt::Load &load, bool starts)
     const long long rows = map.tensor == 0 ? (c->packed ? a.cu_seqlens_q[a.B] : a.Sq)
                            : c->packed     ? a.cu_seqlens_kv[a.B]
                                            : a.Skv;
-    const long long *stride = map.tensor == 0 ? a.q_stride : map.tensor == 1 ? a.k_stride : a.v_stride;
+    const long long *stride = map.tensor == 0   ? a.q_stride
+                              : map.tensor == 1 ? a.k_stride
+                                                : a.v_stride;
     const auto *from = static_cast<const unsigned short *>(map.tensor == 0   ? a.q
                                                            : map.tensor == 1 ? a.k
                                                                              : a.v);
     for (int r = 0; r < map.rows; ++r)
         for (int i = 0; i < 64; ++i) {
             const long long row = load.at[1] + r, col = load.at[0] + i;
-            const unsigned short x = row < rows && col < d
-                                         ? from[load.at[3] * stride[0] + load.at[2] * stride[1] +
-                                                row * stride[2] + col]
-                                         : 0;
+            const unsigned short x =
+                row < rows && col < d
+                    ? from[load.at[3] * stride[0] + load.at[2] * stride[1] + row * stride[2] + col]
+                    : 0;
             memcpy(to + r * 128 + ((i / 8) ^ (r % 8)) * 16 + i % 8 * 2, &x, 2);
         }
     return bytes;
@@ -442,7 +445,8 @@ static unsigned address_of(unsigned descriptor)
 static float number_at(const unsigned char *panel, int r, int col, int pitch)
 {
     unsigned short x;
-    memcpy(&x, panel + col / 64 * pitch + r * 128 + ((col % 64 / 8) ^ (r % 8)) * 16 + col % 8 * 2, 2);
+    memcpy(&x, panel + col / 64 * pitch + r * 128 + ((col % 64 / 8) ^ (r % 8)) * 16 + col % 8 * 2,
+           2);
     return __uint_as_float(static_cast<unsigned>(x) << 16);
 }
 
@@ -515,7 +519,8 @@ static void multiply(simt::Warp &w, const simt::Product &p)
         if (p.scores) {
             for (int i = 0; i < kTileN / 2; ++i)
                 if (memcmp(p.s[lane] + i, &kInFlight, 4))
-                    simt::note(simt::text("warp %d writes scores while Q K^T is in flight", w.number));
+                    simt::note(
+                        simt::text("warp %d writes scores while Q K^T is in flight", w.number));
         } else if (memcmp(p.p[lane], &p.copy[lane * (kTileN / 4)], kTileN)) {
             simt::note(simt::text("warp %d writes P while P V is in flight", w.number));
         }
@@ -608,7 +613,10 @@ static void check_tag(unsigned tag, int tensor, int row, int head, int b, const 
 {
     const KernelArgs &a = c->args;
     const Tag want{tensor,
-                   {0, row, head, tensor == 0 ? (a.q_stride[0] ? b : 0) : a.k_stride[0] ? b : 0}};
+                   {0, row, head,
+                    tensor == 0     ? (a.q_stride[0] ? b : 0)
+                    : a.k_stride[0] ? b
+                                    : 0}};
     if (tag >= tags.size() || memcmp(&tags[tag], &want, sizeof want))
         simt::fail(std::string(what) + " is of " + text_of(tag) +
                    simt::text(", not of row %d head %d batch %d", row, head, want.at[3]));
@@ -699,17 +707,19 @@ static std::string check_all()
             const Sequence n = sequence_of(a, b);
             const Variant::Tile t = Variant::tile(a, b, h);
             for (int q = 0; q < n.rows; ++q) {
-                const long long at = b * a.o_stride[0] + h * a.o_stride[1] + (n.q_start + q) * a.o_stride[2];
+                const long long at =
+                    b * a.o_stride[0] + h * a.o_stride[1] + (n.q_start + q) * a.o_stride[2];
                 const float lse = a.lse[b * a.lse_stride[0] + h * a.lse_stride[1] + n.q_start + q];
-                const auto *qs = (const unsigned short *)a.q + b * a.q_stride[0] + h * a.q_stride[1] +
-                                (n.q_start + q) * a.q_stride[2];
+                const auto *qs = (const unsigned short *)a.q + b * a.q_stride[0] +
+                                 h * a.q_stride[1] + (n.q_start + q) * a.q_stride[2];
                 double sum = 0, o[kHeadDimV] = {};
                 const Variant::Row row = Variant::row(a, t, q);
                 for (int kv = 0; q < n.q_len && kv < n.kv_len; ++kv) {
                     const auto col = Variant::col(a, t, kv);
                     const auto diag = Variant::diag(a, t, q - kv);
                     const auto base = Variant::base(a, t, row, q, kv);
-                    if (Variant::kHasMask && !Variant::mask(a, t, row, col, diag, base, 0, q, kv, 0))
+                    if (Variant::kHasMask &&
+                        !Variant::mask(a, t, row, col, diag, base, 0, q, kv, 0))
                         continue;
                     const auto *y = (const unsigned short *)a.k + b * a.k_stride[0] +
                                     h / a.group * a.k_stride[1] + (n.kv_start + kv) * a.k_stride[2];
@@ -727,8 +737,8 @@ static std::string check_all()
                     for (int d = 0; d < kHeadDimV; ++d)
                         o[d] += p * __uint_as_float(z[d] << 16);
                 }
-                const bool right_lse = sum == 0 ? lse == -INFINITY
-                                                : std::abs(std::log(sum) - lse) < 1e-3;
+                const bool right_lse =
+                    sum == 0 ? lse == -INFINITY : std::abs(std::log(sum) - lse) < 1e-3;
                 bool right = right_lse;
                 float got = 0;
                 int d = 0;
@@ -739,8 +749,8 @@ static std::string check_all()
                     right = std::abs((sum == 0 ? 0 : o[d] / sum) - got) < 0.02;
                 }
                 if (!right)
-                    return simt::text("b %d h %d q %d: LSE %g, not %g; O[%d] %g, not %g", b, h, q, lse,
-                                      sum == 0 ? -INFINITY : std::log(sum), d - 1, got,
+                    return simt::text("b %d h %d q %d: LSE %g, not %g; O[%d] %g, not %g", b, h, q,
+                                      lse, sum == 0 ? -INFINITY : std::log(sum), d - 1, got,
                                       o[max(d - 1, 0)] / sum);
             }
         }
@@ -762,8 +772,8 @@ static std::string check_fixed_order(int shapes)
         a.section_heads = draw(1, a.B * a.H);
         simt::m.grid.x = min(a.num_work, draw(1, most));
         std::vector<int> given(a.num_work);
-        const std::string shape =
-            simt::text("fixed order, B %d H %d, %d tiles, %u CTAs: ", a.B, a.H, a.q_tiles, simt::m.grid.x);
+        const std::string shape = simt::text("fixed order, B %d H %d, %d tiles, %u CTAs: ", a.B,
+                                             a.H, a.q_tiles, simt::m.grid.x);
         for (cta.index.x = 0; cta.index.x < simt::m.grid.x; ++cta.index.x) {
             FixedOrder order(a);
             for (int n = 0;; ++n) {
@@ -790,8 +800,8 @@ static std::string check_fixed_order(int shapes)
 static std::string describe_case()
 {
     const KernelArgs &a = c->args;
-    std::string all = simt::text("B %d H %d/%d Sq %d Skv %d%s%s%s, %d CTAs, %s, %d items:", a.B, a.H,
-                                 a.Hkv, a.Sq, a.Skv, c->packed ? " packed" : "",
+    std::string all = simt::text("B %d H %d/%d Sq %d Skv %d%s%s%s, %d CTAs, %s, %d items:", a.B,
+                                 a.H, a.Hkv, a.Sq, a.Skv, c->packed ? " packed" : "",
                                  a.seqused_q ? " used q" : "", a.seqused_kv ? " used kv" : "",
                                  c->ctas, a.next_item ? "counter" : "fixed", a.num_work);
     int lines = 0;
@@ -800,8 +810,8 @@ static std::string describe_case()
         if (group == 0 && lines++ == 24)
             break;
         if (group == 0)
-            all += simt::text("\n    b %d h %d tile %d:", std::get<0>(e.first), std::get<1>(e.first),
-                              std::get<2>(e.first));
+            all += simt::text("\n    b %d h %d tile %d:", std::get<0>(e.first),
+                              std::get<1>(e.first), std::get<2>(e.first));
         all += group ? " |" : "";
         const Visitations &v = e.second;
         for (size_t j = 0; j < v.size() && j < 20; ++j)
@@ -880,8 +890,8 @@ int main(int argc, char **argv)
         ++failed;
         if (first.empty() || weight < smallest) {
             smallest = weight;
-            first = simt::text("seed %d size %d: ", seed + i, 1 + i * most / cases) + what + "\n  " +
-                    describe_case();
+            first = simt::text("seed %d size %d: ", seed + i, 1 + i * most / cases) + what +
+                    "\n  " + describe_case();
         }
     }
     if (failed)

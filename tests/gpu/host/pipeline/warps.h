@@ -51,8 +51,8 @@ struct MBarrier {
     std::string name;
     int arrivals = 0, pending = 0;
     long bytes = 0;
-    unsigned done = 0; // phases
-    unsigned arrived = 0; // warps, in this phase
+    unsigned done = 0;          // phases
+    unsigned arrived = 0;       // warps, in this phase
     std::function<void()> over; // at the end of a phase
 };
 
@@ -112,7 +112,7 @@ struct Cta {
     std::map<unsigned, MBarrier> barriers;
     std::vector<Load> loads;
     Named named[16];
-    int alive; // lanes
+    int alive;    // lanes
     long changes; // phases, meetings: something a stuck warp may wait for
 };
 
@@ -579,9 +579,8 @@ inline std::string waiters()
                                 ? text("phase %u of ", l.need - 1) + l.barrier->name +
                                       text("; %u are over, %d of %d arrivals (by warps %x) and %ld "
                                            "bytes are missing",
-                                           l.barrier->done, l.barrier->pending,
-                                           l.barrier->arrivals, l.barrier->arrived,
-                                           l.barrier->bytes)
+                                           l.barrier->done, l.barrier->pending, l.barrier->arrivals,
+                                           l.barrier->arrived, l.barrier->bytes)
                                 : "a named barrier");
             if (what != last) // warps of a group mostly wait for the same
                 all += what;

@@ -17,11 +17,11 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 }
 // Barrier::wait_full(n, slots) and wait_empty(n, slots) call this: what they wait for is known by
 // their arguments, not only a parity.
-#define mbarrier_wait(barrier, parity)                                                             \
-    simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
+#define mbarrier_wait(barrier, parity) simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
 
 inline void tma_prefetch_map(const void *) {}
-inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2, int c3)
+inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2,
+                     int c3)
 {
     simt::start_load(dst, barrier, map, c0, c1, c2, c3);
 }
