@@ -108,8 +108,8 @@ def build(folder, name, templates, changes=()):
     for file, old, new in changes:
         with open(os.path.join(templates, file)) as f:
             text = f.read()
-        if text.count(old) != 1:
-            raise SystemExit(f"{file} no longer has this once: {old}")
+        if old not in text:
+            raise SystemExit(f"{file} no longer has this: {old}")
         texts[file] = text.replace(old, new)
     for file, text in texts.items():
         os.makedirs(os.path.dirname(os.path.join(place, file)), exist_ok=True)

@@ -324,6 +324,16 @@ inline void wait(unsigned address, unsigned parity, unsigned phases)
         die();
 }
 
+// All at once: none may have gone on when the last is over.
+inline void wait_both(unsigned first, unsigned parity, unsigned phases, unsigned second,
+                      unsigned second_parity, unsigned second_phases)
+{
+    wait(first, parity, phases);
+    wait(second, second_parity, second_phases);
+    if (barrier_at(first).done != phases)
+        fail("misses a phase of " + barrier_at(first).name + " while it waits for another");
+}
+
 // ---- loads and products ----------------------------------------------------------
 
 inline void start_load(unsigned dst, unsigned barrier, const void *map, int c0, int c1, int c2,

@@ -19,6 +19,10 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 // their arguments, not only a parity.
 #define mbarrier_wait(barrier, parity) simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
 
+// Consumer::wait_for(k, v) calls this.
+#define mbarrier_wait_both(first, parity, second, second_parity)                                   \
+    simt::wait_both(first, parity, k / kStages + 1, second, second_parity, v / kStages + 1)
+
 inline void tma_prefetch_map(const void *) {}
 inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2,
                      int c3)
