@@ -50,24 +50,31 @@ class Consumer
         barrier_sync<kGroupThreads>(1 + group_);
     }
 
-    // Q K^T of the visit told last.
-    __device__ __forceinline__ void start_qk()
+    __device__ __forceinline__ unsigned q_descriptor() const
     {
-        const unsigned load = visits_.load(), slot = load % kStages;
-        c_.k_full[slot].wait_full(load, kStages);
-        multiply_qk(s_[0], q0_ + visits_.item() % kQBuffers * (kGroups * kBytesQ >> 4),
-                    k0_ + slot * (kBytesK >> 4));
+        return q0_ + visits_.item() % kQBuffers * (kGroups * kBytesQ >> 4);
+    }
+    __device__ __forceinline__ unsigned k_descriptor(unsigned load) const
+    {
+        return k0_ + load % kStages * (kBytesK >> 4);
+    }
+    __device__ __forceinline__ unsigned v_descriptor(unsigned load) const
+    {
+        return v0_ + load % kStages * (kBytesV >> 4);
+    }
+    // K of one load and V of another.
+    __device__ __forceinline__ void wait_for(unsigned k, unsigned v) const
+    {
+        mbarrier_wait_both(c_.k_full[k % kStages].address(), k / kStages & 1,
+                           c_.v_full[v % kStages].address(), v / kStages & 1);
     }
 
-    // P V of the first load whose V is open.
-    __device__ __forceinline__ void start_pv(const Work &w, const Visit &v, unsigned load,
-                                             bool accumulate)
+    // V of a visit, once it has come, without what is behind the sequence.
+    __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
     {
-        const unsigned slot = load % kStages;
-        c_.v_full[slot].wait_full(load, kStages);
+        c_.v_full[load % kStages].wait_full(load, kStages);
         if (v.masked && w.foreign && v.tile * kTileN + kTileN > w.kv_len)
-            clear_tail(tiles_.v(slot), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
-        multiply_pv(p_, v0_ + slot * (kBytesV >> 4), accumulate);
+            clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
     }
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load,
@@ -126,8 +133,8 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
             finish(c_.before[threadIdx.x].state, c_.before[threadIdx.x].item);
         waiting_ = false;
     }
-    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
-    // without the zero that it does not know.
+    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it without
+    // the zero that it does not know.
 #pragma unroll
     for (int i = 0; i < kTileN / 4; ++i)
         p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
@@ -164,7 +171,9 @@ __device__ __forceinline__ void Consumer::run()
         }
         visits_.hold_back();
         visits_.pass(visits_.load());
-        start_qk();
+        const unsigned first = visits_.load();
+        c_.k_full[first % kStages].wait_full(first, kStages);
+        multiply_qk(s_[0], q_descriptor(), k_descriptor(first));
         visits_.skip_v(visits_.load());
         wgmma_wait<0>();
         pin(s_[0]);
@@ -181,16 +190,15 @@ __device__ __forceinline__ void Consumer::run()
                 wgmma_wait<0>();
                 if (reads)
                     visits_.release_v();
-                if (skipped)
-                    visits_.skip_v(load);
+                visits_.skip_v(load);
                 reads = skipped = false;
             }
             weigh(w, v, load, p);
-            wgmma_wait<0>();
             const bool plain = visits_.goes_on();
             if (plain) {
                 next = visits_.go_on();
             } else {
+                wgmma_wait<0>();
                 if (reads)
                     visits_.release_v();
                 if (skipped)
@@ -201,30 +209,34 @@ __device__ __forceinline__ void Consumer::run()
                 if (visits_.item() != item)
                     wait_q(visits_.item());
                 visits_.skip_k(load + 1, visits_.load());
+                settle_v(w, v, load);
             }
-            start_qk();
+            wait_for(visits_.load(), load);
+            wgmma_wait<0>(); // P V of the visit before
+            multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
             if (plain)
                 visits_.release_v();
             settle(p);
-            start_pv(w, v, load, !first_);
+            multiply_pv(p_, v_descriptor(load), !first_);
             wgmma_wait<1>();
             pin(s_[0]);
             visits_.release_k();
-            reads = true;
-            first_ = false;
             if (!plain) {
+                reads = true;
                 skipped = visits_.load() - load > 1;
-                if (visits_.item() != item) {
+                first_ = visits_.item() != item;
+                if (first_) {
                     c_.before[threadIdx.x] = Before{state_, item};
                     reset(state_);
-                    first_ = waiting_ = true;
+                    waiting_ = true;
                     item = visits_.item();
                 }
             }
             v = next;
         }
+        settle_v(c_.item[item % kItems], v, visits_.v_open());
         settle(p);
-        start_pv(c_.item[item % kItems], v, visits_.v_open(), !first_);
+        multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
         wgmma_wait<0>();
         visits_.release_v();
         open = true;

@@ -9,7 +9,8 @@ class ListedSegments
 {
   public:
     __device__ __forceinline__ ListedSegments(const KernelArgs &, const Work &w)
-        : entries_(w.entries), entry_(0), n_entries_(w.n_entries), repeat_(0)
+        : entries_(w.entries), tiles_((w.kv_len + kTileN - 1) / kTileN), entry_(0),
+          n_entries_(w.n_entries), repeat_(0)
     {
         read(0);
     }
@@ -22,9 +23,11 @@ class ListedSegments
         const int first = __shfl_sync(~0u, word_.x, 0), repeats = __shfl_sync(~0u, word_.y, 0);
         s.window = first + (Variant::kReverse ? repeats - 1 - repeat_ : repeat_);
         s.any = 0;
+        const int left = tiles_ - 32 * s.window; // lists that were too long go on behind the end
+        const unsigned exist = left >= 32 ? ~0u : (1u << max(left, 0)) - 1;
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
-            s.group[g].work = __shfl_sync(~0u, word_.x, 1 + g);
+            s.group[g].work = __shfl_sync(~0u, word_.x, 1 + g) & exist;
             s.group[g].masked = __shfl_sync(~0u, word_.y, 1 + g);
             s.any |= s.group[g].work;
         }
@@ -46,6 +49,7 @@ class ListedSegments
 
     const uint2 *entries_;
     uint2 word_;
+    int tiles_; // of the KV length
     int entry_, n_entries_, repeat_;
 };
 
