@@ -76,7 +76,11 @@ MUTATIONS = [
      "        open = true;\n        visits_.release_v();\n        visits_.release_v();", "tags.plain.2.1"),
     (MAINLOOP, "        wgmma_wait<0>();\n        visits_.release_v();\n        open = true;",
      "        visits_.release_v();\n        wgmma_wait<0>();\n        open = true;", "tags.plain.2.1"),
-    (MAINLOOP, "clear_tail(tiles_.v(slot)", "if (false) clear_tail(tiles_.v(slot)", "numbers.plain.2.2"),
+    (MAINLOOP, "clear_tail(tiles_.v(", "if (false) clear_tail(tiles_.v(", "numbers.plain.2.2"),
+    (MAINLOOP, "wait_for(visits_.load(), load);", ";", "tags.plain.2.2"),
+    (MAINLOOP, "if (plain)\n                visits_.release_v();", "if (true)\n                visits_.release_v();",
+     "tags.plain.2.1"),
+    (VISITS, "touched_ && load == v_open_ + 1", "load == v_open_ + 1", "tags.plain.2.2"),
     (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
 ]
 
