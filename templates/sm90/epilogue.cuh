@@ -30,21 +30,8 @@ struct Target {
     }
 };
 
-// Lane t of a quad has word t of each of four rows of four words; afterwards it has all of row t.
-__device__ __forceinline__ void transpose_quad(unsigned (&x)[4])
-{
-    const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
-    const unsigned a = __shfl_xor_sync(~0u, odd ? x[0] : x[1], 1);
-    const unsigned b = __shfl_xor_sync(~0u, odd ? x[2] : x[3], 1);
-    x[0] = odd ? a : x[0], x[1] = odd ? x[1] : a;
-    x[2] = odd ? b : x[2], x[3] = odd ? x[3] : b;
-    const unsigned c = __shfl_xor_sync(~0u, high ? x[0] : x[2], 2);
-    const unsigned d = __shfl_xor_sync(~0u, high ? x[1] : x[3], 2);
-    x[0] = high ? c : x[0], x[2] = high ? x[2] : c;
-    x[1] = high ? d : x[1], x[3] = high ? x[3] : d;
-}
-
-// 16-bit: a quad writes 64 contiguous bytes of a row at once.
+// 16-bit: a quad writes 16 contiguous bytes of a row at once. Exchanges between lanes for wider
+// stores cost more than they save.
 __device__ __forceinline__ void store_16bit(const KernelArgs &args, const Target &to,
                                             const float (&o)[kBlocksV][4], const float (&by)[2],
                                             const bool (&attends)[2])
@@ -52,22 +39,14 @@ __device__ __forceinline__ void store_16bit(const KernelArgs &args, const Target
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int q = to.q_first + 8 * half;
-        char *row = to.o + 2 * q * args.o_stride[2] + 16 * (threadIdx.x % 4);
+        char *row = to.o + 2 * q * args.o_stride[2] + 4 * (threadIdx.x % 4);
+        if (q < to.q_rows)
 #pragma unroll
-        for (int n = 0; n < kBlocksV; n += 4) {
-            unsigned x[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                x[i] = n + i < kBlocksV && attends[half]
-                           ? pack_pair<kOutElement>(o[n + i < kBlocksV ? n + i : 0][2 * half] *
-                                                        by[half],
-                                                    o[n + i < kBlocksV ? n + i : 0][2 * half + 1] *
-                                                        by[half])
-                           : 0u;
-            transpose_quad(x);
-            if (q < to.q_rows && n + static_cast<int>(threadIdx.x % 4) < kBlocksV)
-                *reinterpret_cast<uint4 *>(row + 16 * n) = uint4{x[0], x[1], x[2], x[3]};
-        }
+            for (int n = 0; n < kBlocksV; ++n)
+                *reinterpret_cast<unsigned *>(row + 16 * n) =
+                    attends[half] ? pack_pair<kOutElement>(o[n][2 * half] * by[half],
+                                                           o[n][2 * half + 1] * by[half])
+                                  : 0u;
     }
 }
 
@@ -105,8 +84,8 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
         attends[half] = to.q_first + 8 * half < to.q_len && sum != 0.0f; // NaN: the user's own
-        by[half] = 1.0f / sum;
-        to.put_lse(args, half, attends[half] ? (base + log2f(sum)) * kLn2 : minus_infinity());
+        by[half] = facc_rcp(sum);
+        to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : minus_infinity());
     }
     read_output(o);
     if constexpr (kOutElement == kElementF32)

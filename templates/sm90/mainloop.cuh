@@ -221,6 +221,7 @@ __device__ __forceinline__ void Consumer::run()
             wgmma_wait<1>();
             pin(s_[0]);
             visits_.release_k();
+            first_ = false;
             if (!plain) {
                 reads = true;
                 skipped = visits_.load() - load > 1;

@@ -3,6 +3,15 @@
 #pragma once
 #include "common/mma.cuh"
 
+// --- arithmetic ---
+
+__device__ __forceinline__ float log2_fast(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // --- mbarriers: 8 bytes of shared memory, by address ---
 
 __device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrivals)

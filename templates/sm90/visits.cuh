@@ -30,8 +30,8 @@ class Visits
     // The first load whose V is not let go.
     __device__ __forceinline__ unsigned v_open() const { return v_open_; }
 
-    // True: the next load is for this group, the tile that follows the last visit's, and that one was
-    // not the item's first and had no skipped loads before it: the common case, in few steps.
+    // True: the next load is for this group, the tile that follows the last visit's, and no loads were
+    // skipped before that one: the common case, in few steps, since all wait for them.
     __device__ __forceinline__ bool goes_on() const { return run_ > 0; }
     __device__ __forceinline__ Visit go_on()
     {
@@ -99,10 +99,10 @@ class Visits
                                                  : ~(upto >> 1) & (2u << (bit + run_ - 1)) - 1;
         any_ &= ~before & ~taken;
         mine_ &= ~taken;
-        const bool common = touched_ && load == v_open_ + 1;
+        const bool skips = load != v_open_ + 1;
         touched_ = true;
         v = go_on();
-        if (!common)
+        if (skips)
             hold_back();
         return kNextTile;
     }
