@@ -23,6 +23,8 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 #define mbarrier_wait_both(first, parity, second, second_parity)                                   \
     simt::wait_both(first, parity, k / kStages + 1, second, second_parity, v / kStages + 1)
 
+inline float log2_fast(float x) { return std::log2(x); }
+
 inline void tma_prefetch_map(const void *) {}
 inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2,
                      int c3)
