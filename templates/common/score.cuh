@@ -86,11 +86,12 @@ struct Cells {
 };
 
 // Score and mask (each if asked for) of one block of eight columns, from accumulators s to x. kRaw:
-// without a score_mod x is s, else in log2 units.
-template <bool kScore, bool kMask, bool kRaw>
+// without a score_mod x is s, else in log2 units. kNarrow: x is narrow_score()'s, and `widest` its.
+template <bool kScore, bool kMask, bool kRaw, bool kNarrow = false>
 __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &w, const Rows &rows,
                                             const Stage &stage, const Cells &at, int n,
-                                            const Scores &s, float (&x)[kBlocksM][4])
+                                            const Scores &s, float (&x)[kBlocksM][4],
+                                            float *widest = nullptr)
 {
     ColPair cols;
     if constexpr (Stage::kHasCol)
@@ -113,7 +114,10 @@ __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &
                                            : Variant::diag(args, w.t, q - at.kv_first - c);
             const float raw = s[m][n][2 * half + e];
             float y = raw;
-            if constexpr (kScore && Variant::kHasScore)
+            if constexpr (kNarrow)
+                y = Variant::narrow_score(args, w.t, rows[m][half], col, diag, at.base[m][half],
+                                          raw, q, at.kv_first, c, *widest);
+            else if constexpr (kScore && Variant::kHasScore)
                 y = Variant::score(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
                                    at.kv_first, c);
             else if constexpr (kScore && !kRaw)

@@ -1,7 +1,8 @@
 // From a tile of products to weights. The exponentials are first taken against the references that
 // the rows have: no maximum, no exchange between lanes, score and all in one stream. Only where that
-// gives too large a sum (or a NaN, or the row has no reference yet), and in tiles that are masked
-// cell by cell, the true maximum becomes the reference.
+// gives too large a sum (or a NaN, or the row has no reference yet), or scores that the cheaper form
+// of a score_mod is not made for, and in tiles that are masked cell by cell, the true maximum becomes
+// the reference.
 #pragma once
 #include "sm90/shape.cuh"
 // after what it asks of a family:
@@ -26,20 +27,39 @@ __device__ __forceinline__ float most_sum(float sum)
 
 using Weights = unsigned[kTileN / 4]; // A fragments: register 2n + half has columns of block n
 
-// Weights 2^(x multiplier + offset) of a block of eight columns, packed; adds them to the sums.
+// Where a score is a product and the multiplier is 1, the sum joins that in one FMA; fmaf(x, 1,
+// offset) would not.
+__device__ __forceinline__ float exponent(float x, float multiplier, float offset)
+{
+    return Variant::kHasScore ? x * multiplier + offset : fmaf(x, multiplier, offset);
+}
+
+// Weights 2^(x multiplier + offset), or 2^x if kMoved, of a block of eight columns, packed; adds
+// them to the sums.
+template <bool kMoved, int kSums>
 __device__ __forceinline__ void weigh_block(const float (&x)[4], int n, float multiplier,
                                             const float (&offset)[2], Weights &p,
-                                            float (&sum)[2][2])
+                                            float (&sum)[2][kSums])
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const float low = exp2_fast(fmaf(x[2 * half], multiplier, offset[half]));
-        const float high = exp2_fast(fmaf(x[2 * half + 1], multiplier, offset[half]));
+        float low = x[2 * half], high = x[2 * half + 1];
+        if constexpr (!kMoved) {
+            low = exponent(low, multiplier, offset[half]);
+            high = exponent(high, multiplier, offset[half]);
+        }
+        low = exp2_fast(low);
+        high = exp2_fast(high);
         sum[half][0] += low;
-        sum[half][1] += high;
+        sum[half][kSums - 1] += high;
         p[2 * n + half] = pack_pair<kElement>(low, high);
     }
 }
+
+// True: the quick path takes narrow_score, if all scores turn out to be small.
+constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
+// True: there scores come with minus the row's reference in them.
+constexpr bool kMoved = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
 
 // Against the references as they are. False (of the whole warp): the weights are no good.
 __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
@@ -47,27 +67,33 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                                               int kv0, const Scores &s, RowState &state, Weights &p)
 {
     Cells at(args, w, rows, slot, kv0);
-    const float multiplier = kRawScores          ? args.scale_log2
-                             : Variant::kHasScore ? Variant::multiplier(args, w.t)
-                                                  : 1.0f;
-    float offset[2] = {-state.reference[0], -state.reference[1]};
-    float sum[2][2] = {};
-    if constexpr (Variant::kHasScore && Variant::kHasOffset) {
+    const float multiplier = kRawScores                       ? args.scale_log2
+                             : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
+                                                              : 1.0f;
+    constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
+    float offset[2], sum[2][kSums] = {}, widest = 0.0f;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < 2; ++half) {
+        offset[half] = -state.reference[half];
+        if constexpr (kNarrow) // has the shift in it, unlike references
+            offset[half] -= Variant::shift(args, w.t);
+        if constexpr (kMoved)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
-            offset[half] = 0.0f;
-        }
     }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
         float x[kBlocksM][4];
-        score_block<true, kMaskAtOnce, kRawScores>(args, w, rows, stage, at, n, s, x);
-        weigh_block(x[0], n, multiplier, offset, p, sum);
+        score_block<true, kMaskAtOnce, kRawScores, kNarrow>(args, w, rows, stage, at, n, s, x,
+                                                            &widest);
+        weigh_block<kMoved>(x[0], n, multiplier, offset, p, sum);
     }
-    const float total[2] = {sum[0][0] + sum[0][1], sum[1][0] + sum[1][1]};
-    const bool good =
-        total[0] <= most_sum(state.sum[0]) && total[1] <= most_sum(state.sum[1]);
+    float total[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        total[half] = kSums == 2 ? sum[half][0] + sum[half][kSums - 1] : sum[half][0];
+    bool good = total[0] <= most_sum(state.sum[0]) && total[1] <= most_sum(state.sum[1]);
+    if constexpr (kNarrow)
+        good = good && widest <= Variant::narrow_limit(args, w.t);
     if (__any_sync(~0u, !good))
         return false;
     state.sum[0] += total[0];
@@ -100,7 +126,7 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
     }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n)
-        weigh_block(s[0][n], n, multiplier, offset, p, sum);
+        weigh_block<false>(s[0][n], n, multiplier, offset, p, sum);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         state.sum[half] = fmaf(state.sum[half], factor[half], sum[half][0] + sum[half][1]);
