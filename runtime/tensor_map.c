@@ -1,11 +1,12 @@
 /* In: the tensors of a call. Out: whether TMA takes them, and the descriptors
- * that a kernel of family sm90 loads its tiles by. A descriptor has four
+ * that a kernel of family sm90 loads its tiles and stores its output by. A
+ * descriptor has four
  * dimensions, the head dim's columns, rows, heads, batch; a box is a panel of
  * 64 columns by the rows of a tile, swizzled as wgmma reads it. Columns behind
  * the head dim, and rows behind the tensor, are read as 0. */
 #include "runtime/tensor_map.h"
 
-enum { ALIGN = 16, PANEL = 64, Q_ROWS = 64, RANK = 4 };
+enum { ALIGN = 16, PANEL = 64, Q_ROWS = 64, O_ROWS = 16, RANK = 4 };
 static const int64_t max_stride = INT64_C(1) << 40; /* bytes, below */
 
 struct check {
@@ -73,7 +74,7 @@ bool tensor_map_possible(const facc_args *a, const char *stage, struct diag *d)
 {
     const struct check c = {stage, d};
     return fits(&c, "q", &a->q, true) && fits(&c, "k", &a->k, true) &&
-           fits(&c, "v", &a->v, true) && fits(&c, "o", &a->o, false);
+           fits(&c, "v", &a->v, true) && fits(&c, "o", &a->o, true);
 }
 
 /* Without elements there is nothing to load: then any map that is valid, and
@@ -110,7 +111,11 @@ bool tensor_map_encode(const struct driver *drv, const struct unit_config *c,
 {
     /* Rows of O, or a schedule's: one of them is there, and aligned. */
     void *spare = has_elements(&a->o) ? a->o.data : a->workspace;
+    /* kOutputStaged of templates/sm90/shape.cuh */
+    const bool stores =
+        c->q_buffers == 2 && c->out_dtype != DTYPE_F32 && !c->packed;
     return encode(drv, &a->q, spare, Q_ROWS, map[0], stage, d) &&
            encode(drv, &a->k, spare, c->tile_n, map[1], stage, d) &&
-           encode(drv, &a->v, spare, c->tile_n, map[2], stage, d);
+           encode(drv, &a->v, spare, c->tile_n, map[2], stage, d) &&
+           (!stores || encode(drv, &a->o, spare, O_ROWS, map[3], stage, d));
 }

@@ -1,4 +1,4 @@
-// Normalises the output of a warpgroup's rows and writes O and LSE from registers. Rows that attend
+// Normalises the output of a warpgroup's rows and writes O and LSE. Rows that attend
 // to nothing, and rows between the used query length and the sequence's own, give 0 and -inf.
 #pragma once
 #include "sm90/softmax.cuh"
@@ -30,23 +30,74 @@ struct Target {
     }
 };
 
-// 16-bit: a quad writes 16 contiguous bytes of a row at once. Exchanges between lanes for wider
-// stores cost more than they save.
-__device__ __forceinline__ void store_16bit(const KernelArgs &args, const Target &to,
+// Lane t of a quad has word t of each of four rows of four words; afterwards it has all of row t.
+__device__ __forceinline__ void transpose_quad(unsigned (&x)[4])
+{
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+    const unsigned a = __shfl_xor_sync(~0u, odd ? x[0] : x[1], 1);
+    const unsigned b = __shfl_xor_sync(~0u, odd ? x[2] : x[3], 1);
+    x[0] = odd ? a : x[0], x[1] = odd ? x[1] : a;
+    x[2] = odd ? b : x[2], x[3] = odd ? x[3] : b;
+    const unsigned c = __shfl_xor_sync(~0u, high ? x[0] : x[2], 2);
+    const unsigned d = __shfl_xor_sync(~0u, high ? x[1] : x[3], 2);
+    x[0] = high ? c : x[0], x[2] = high ? x[2] : c;
+    x[1] = high ? d : x[1], x[3] = high ? x[3] : d;
+}
+
+// From registers; a quad writes 64 contiguous bytes of a row at once.
+__device__ __forceinline__ void store_direct(const KernelArgs &args, const Target &to,
                                             const float (&o)[kBlocksV][4], const float (&by)[2],
                                             const bool (&attends)[2])
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int q = to.q_first + 8 * half;
-        char *row = to.o + 2 * q * args.o_stride[2] + 4 * (threadIdx.x % 4);
-        if (q < to.q_rows)
+        char *row = to.o + 2 * q * args.o_stride[2] + 16 * (threadIdx.x % 4);
 #pragma unroll
-            for (int n = 0; n < kBlocksV; ++n)
-                *reinterpret_cast<unsigned *>(row + 16 * n) =
-                    attends[half] ? pack_pair<kOutElement>(o[n][2 * half] * by[half],
-                                                           o[n][2 * half + 1] * by[half])
-                                  : 0u;
+        for (int n = 0; n < kBlocksV; n += 4) {
+            unsigned x[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                x[i] = n + i < kBlocksV && attends[half]
+                           ? pack_pair<kOutElement>(o[n + i < kBlocksV ? n + i : 0][2 * half] *
+                                                        by[half],
+                                                    o[n + i < kBlocksV ? n + i : 0][2 * half + 1] *
+                                                        by[half])
+                           : 0u;
+            transpose_quad(x);
+            if (q < to.q_rows && n + static_cast<int>(threadIdx.x % 4) < kBlocksV)
+                *reinterpret_cast<uint4 *>(row + 16 * n) = uint4{x[0], x[1], x[2], x[3]};
+        }
+    }
+}
+
+// Through this warp's part of `stage`, in panels of 64 columns with TMA's swizzle: while the tensor
+// cores go on. The last store from there must have been read.
+__device__ __forceinline__ void store_staged(const KernelArgs &args, const Work &w, unsigned stage,
+                                             const float (&o)[kBlocksV][4], const float (&by)[2],
+                                             const bool (&attends)[2])
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, rows = threadIdx.x / 32 * kRowsPerWarp;
+    const unsigned own = stage + rows % kRowsPerGroup * kRowBytes;
+    if (lane == 0)
+        tma_store_wait_read();
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int n = 0; n < kBlocksV; ++n)
+            store_shared(own + n / 8 * kBytesPanel + (g + 8 * half) * kRowBytes +
+                             ((n % 8 ^ g) << 4) + 4 * (lane % 4),
+                         attends[half] ? pack_pair<kOutElement>(o[n][2 * half] * by[half],
+                                                                o[n][2 * half + 1] * by[half])
+                                       : 0u);
+    fence_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+#pragma unroll
+        for (int p = 0; p < kPanelsV; ++p)
+            tma_store(args.tensor_map[3], own + p * kBytesPanel, 64 * p, w.q0 + rows, w.h, w.b);
+        tma_store_commit();
     }
 }
 
@@ -68,9 +119,21 @@ __device__ __forceinline__ void store_f32(const KernelArgs &args, const Target &
     }
 }
 
-// The accumulator is read: no product may be in flight.
-__device__ __forceinline__ void write_output(const KernelArgs &args, const Work &w,
-                                             const RowState &state)
+// The sums of a thread's two rows.
+__device__ __forceinline__ void whole_rows(const RowState &state, RowSum (&rows)[2])
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float sum = state.sum[half];
+        sum += __shfl_xor_sync(~0u, sum, 1);
+        sum += __shfl_xor_sync(~0u, sum, 2);
+        rows[half] = RowSum{state.reference[half], sum};
+    }
+}
+
+// The accumulator is read: no product may be in flight. stage: of this group.
+__device__ __forceinline__ void write_output(const KernelArgs &args, const Work &w, unsigned stage,
+                                             const RowSum (&rows)[2])
 {
     constexpr float kLn2 = 0.693147180559945f;
     const Target to(args, w);
@@ -78,9 +141,8 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
     bool attends[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        float sum = state.sum[half], base = state.reference[half];
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
+        const float sum = rows[half].sum;
+        float base = rows[half].reference;
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
         attends[half] = to.q_first + 8 * half < to.q_len && sum != 0.0f; // NaN: the user's own
@@ -90,8 +152,10 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
     read_output(o);
     if constexpr (kOutElement == kElementF32)
         store_f32(args, to, o, by, attends);
+    else if constexpr (kOutputStaged)
+        store_staged(args, w, stage, o, by, attends);
     else
-        store_16bit(args, to, o, by, attends);
+        store_direct(args, to, o, by, attends);
 }
 
 // Of an item in which no cell of this group counts.

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     FACC_DECLARE_OUTPUT();
-    Control &c = *reinterpret_cast<Control *>(shared + kBytesTiles);
+    Control &c = *reinterpret_cast<Control *>(shared + kBytesTiles + kGroups * kBytesO);
     const Tiles tiles{shared_address(shared)};
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     if (threadIdx.x == 0) {

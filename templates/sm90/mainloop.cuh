@@ -62,25 +62,34 @@ class Consumer
     {
         return v0_ + load % kStages * (kBytesV >> 4);
     }
-    // K of one load and V of another.
-    __device__ __forceinline__ void wait_for(unsigned k, unsigned v) const
+    __device__ __forceinline__ void wait_k(unsigned load) const
     {
-        mbarrier_wait_both(c_.k_full[k % kStages].address(), k / kStages & 1,
-                           c_.v_full[v % kStages].address(), v / kStages & 1);
+        c_.k_full[load % kStages].wait_full(load, kStages);
     }
-
-    // V of a visit, once it has come, without what is behind the sequence.
-    __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
+    __device__ __forceinline__ void wait_v(unsigned load) const
     {
         c_.v_full[load % kStages].wait_full(load, kStages);
-        if (v.masked && w.foreign && v.tile * kTileN + kTileN > w.kv_len)
-            clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
+    }
+
+    // A sequence's last tile of V without what is behind it.
+    __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
+    {
+        if (!v.masked || !w.foreign || v.tile * kTileN + kTileN <= w.kv_len)
+            return;
+        wait_v(load);
+        clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
     }
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load,
                                           Weights &p);
     __device__ __forceinline__ void settle(const Weights &p);
-    __device__ __forceinline__ void finish(const RowState &state, unsigned item);
+    __device__ __forceinline__ void finish(const RowSum (&rows)[2], unsigned item);
+    __device__ __forceinline__ void put_off(unsigned item);
+    // This thread's first; the other is 8 further.
+    static __device__ __forceinline__ int row_in_tile()
+    {
+        return threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
+    }
 
     const KernelArgs &args_;
     Control &c_;
@@ -105,9 +114,8 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     const int kv0 = v.tile * kTileN;
     Rows rows;
     if constexpr (kHasRows) {
-        const int r = threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
-        rows[0][0] = w.row[r];
-        rows[0][1] = w.row[r + 8];
+        rows[0][0] = w.row[row_in_tile()];
+        rows[0][1] = w.row[row_in_tile() + 8];
     }
     if constexpr (kTables)
         c_.table_full[slot].wait_full(load, kStages);
@@ -117,20 +125,39 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
         weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
 }
 
-__device__ __forceinline__ void Consumer::finish(const RowState &state, unsigned item)
+__device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)
 {
-    write_output(args_, c_.item[item % kItems], state);
+    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);
     c_.item_empty[item % kItems].arrive_warp();
+}
+
+// Its output stays in the accumulator until `settle`.
+__device__ __forceinline__ void Consumer::put_off(unsigned item)
+{
+    const int row = row_in_tile();
+    RowSum rows[2];
+    whole_rows(state_, rows);
+    if (threadIdx.x % 4 == 0) {
+        c_.before[row] = rows[0];
+        c_.before[row + 8] = rows[1];
+    }
+    if (threadIdx.x % 32 == 0)
+        c_.item_before[threadIdx.x / 32] = item;
+    __syncwarp();
+    waiting_ = true;
 }
 
 // Makes the accumulator ready for this visit's P V, and puts P into its registers.
 __device__ __forceinline__ void Consumer::settle(const Weights &p)
 {
     if (rescale_) {
-        if (!first_)
+        if (!first_) {
             scale_output(factor_[0], factor_[1]);
-        else if (waiting_)
-            finish(c_.before[threadIdx.x].state, c_.before[threadIdx.x].item);
+        } else if (waiting_) {
+            const int row = row_in_tile();
+            const RowSum rows[2] = {c_.before[row], c_.before[row + 8]};
+            finish(rows, c_.item_before[threadIdx.x / 32]);
+        }
         waiting_ = false;
     }
     // What a product in flight reads may not be written, so P has a copy; ptxas would fold it without
@@ -153,7 +180,9 @@ __device__ __forceinline__ void Consumer::run()
 #pragma unroll 1
         for (;;) {
             if (open && (kind == kNextNone || visits_.item() != item)) {
-                finish(state_, item);
+                RowSum rows[2];
+                whole_rows(state_, rows);
+                finish(rows, item);
                 open = false;
             }
             if (kind != kNextBehind)
@@ -161,7 +190,7 @@ __device__ __forceinline__ void Consumer::run()
             kind = visits_.next(false, open, next);
         }
         if (kind == kNextNone)
-            return;
+            break;
         v = next;
         item = visits_.item();
         first_ = !open;
@@ -172,7 +201,7 @@ __device__ __forceinline__ void Consumer::run()
         visits_.hold_back();
         visits_.pass(visits_.load());
         const unsigned first = visits_.load();
-        c_.k_full[first % kStages].wait_full(first, kStages);
+        wait_k(first);
         multiply_qk(s_[0], q_descriptor(), k_descriptor(first));
         visits_.skip_v(visits_.load());
         wgmma_wait<0>();
@@ -211,12 +240,13 @@ __device__ __forceinline__ void Consumer::run()
                 visits_.skip_k(load + 1, visits_.load());
                 settle_v(w, v, load);
             }
-            wait_for(visits_.load(), load);
+            wait_k(visits_.load());
             wgmma_wait<0>(); // P V of the visit before
             multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
             if (plain)
                 visits_.release_v();
             settle(p);
+            wait_v(load);
             multiply_pv(p_, v_descriptor(load), !first_);
             wgmma_wait<1>();
             pin(s_[0]);
@@ -227,9 +257,8 @@ __device__ __forceinline__ void Consumer::run()
                 skipped = visits_.load() - load > 1;
                 first_ = visits_.item() != item;
                 if (first_) {
-                    c_.before[threadIdx.x] = Before{state_, item};
+                    put_off(item);
                     reset(state_);
-                    waiting_ = true;
                     item = visits_.item();
                 }
             }
@@ -237,9 +266,12 @@ __device__ __forceinline__ void Consumer::run()
         }
         settle_v(c_.item[item % kItems], v, visits_.v_open());
         settle(p);
+        wait_v(visits_.v_open());
         multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
         wgmma_wait<0>();
         visits_.release_v();
         open = true;
     }
+    if (kOutputStaged && threadIdx.x % 32 == 0)
+        tma_store_wait_read(); // the memory is this CTA's only while it runs
 }

@@ -1,4 +1,4 @@
-// Which KV tiles an item visits, and their loads: K one tile ahead of V.
+// Which KV tiles an item visits, and their loads: K one tile ahead of V, across items too.
 #pragma once
 #include "common/tile_row.cuh"
 #include "sm90/scheduler.cuh"
@@ -141,57 +141,64 @@ class SegmentWriter
     unsigned n_;
 };
 
+// Where a tile of K or V comes from.
+struct Source {
+    int row, h, b;
+};
+
 // By one lane.
 class Loader
 {
   public:
     __device__ __forceinline__ Loader(const KernelArgs &args, Control &c, const Tiles &tiles)
-        : args_(args), c_(c), tiles_(tiles), n_(0), v_row_(-1)
+        : args_(args), c_(c), tiles_(tiles), n_(0), v_waits_(false)
     {
         tma_prefetch_map(args.tensor_map[1]);
         tma_prefetch_map(args.tensor_map[2]);
     }
 
-    // K of the tile from that row on, then V of the one before it in the item.
+    // K of the tile from that row on, then V of the one before it.
     __device__ __forceinline__ void load(const Work &w, int row)
     {
-        start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, w,
-                       row, args_.k_stride);
-        flush(w);
-        v_row_ = row;
+        const Source s{row, args_.k_stride[1] ? w.h / args_.group : 0, w.b};
+        start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, s,
+                       args_.k_stride[0]);
+        flush();
+        last_ = Source{row, args_.v_stride[1] ? w.h / args_.group : 0, w.b};
+        v_waits_ = true;
         ++n_;
     }
 
-    // V of the last tile. Not only with the next item's K: that may be several items off, and P V
-    // must not wait for it.
-    __device__ __forceinline__ void flush(const Work &w)
+    // V of the last tile, if it has not been asked for: where nobody knows when the next K comes.
+    __device__ __forceinline__ void flush()
     {
-        if (v_row_ >= 0)
+        if (v_waits_)
             start<kPanelsV>(c_.v_full, c_.v_empty, tiles_.v((n_ - 1) % kStages),
-                            args_.tensor_map[2], n_ - 1, w, v_row_, args_.v_stride);
-        v_row_ = -1;
+                            args_.tensor_map[2], n_ - 1, last_, args_.v_stride[0]);
+        v_waits_ = false;
     }
 
   private:
     template <int kTilePanels>
     __device__ __forceinline__ void start(Barrier (&full)[kStages], Barrier (&empty)[kStages],
-                                          unsigned dst, const void *map, unsigned n, const Work &w,
-                                          int row, const long long (&stride)[3]) const
+                                          unsigned dst, const void *map, unsigned n,
+                                          const Source &s, long long stride_b) const
     {
         const unsigned barrier = full[n % kStages].address();
-        const int h = stride[1] ? w.h / args_.group : 0, b = stride[0] ? w.b : 0;
         empty[n % kStages].wait_empty(n, kStages);
         mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes);
 #pragma unroll
         for (int p = 0; p < kTilePanels; ++p)
-            tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, row, h, b);
+            tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, s.row, s.h,
+                     stride_b ? s.b : 0);
     }
 
     const KernelArgs &args_;
     Control &c_;
     const Tiles &tiles_;
-    unsigned n_; // tiles whose K has been asked for
-    int v_row_;  // of the last one, whose V has not; or -1
+    unsigned n_;  // tiles whose K has been asked for
+    Source last_; // of the V of the last one,
+    bool v_waits_; // which has not
 };
 
 // By one warp.
@@ -210,13 +217,13 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
             break;
         Segments windows(args, w);
         Segment s = {};
-        bool ended = false; // so told with the last tiles
+        int told = kSegmentEnd; // of the item, last
 #pragma unroll 1
         while (windows.next(s)) {
             if (s.any == 0)
                 continue;
             segments.write(s);
-            ended = s.kind == kSegmentLastTiles;
+            told = s.kind;
 #pragma unroll 1
             while (s.any) {
                 const int tile = 32 * s.window + take_bit(s.any);
@@ -225,13 +232,17 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
                 __syncwarp();
             }
         }
-        if (lane == 0)
-            loader.flush(w);
+        // Consumers may have to finish what they hold before they pass an item without tiles.
+        if (told == kSegmentEnd && lane == 0)
+            loader.flush();
         __syncwarp();
-        if (!ended)
+        if (told != kSegmentLastTiles)
             segments.write(kSegmentEnd);
         c.item_empty[i % kItems].arrive_warp();
     }
+    if (lane == 0)
+        loader.flush();
+    __syncwarp();
     segments.write(kSegmentStop);
 }
 

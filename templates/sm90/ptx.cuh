@@ -50,22 +50,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity)
                  : "memory");
 }
 
-// The same for two at once, which takes no longer than one.
-__device__ __forceinline__ void mbarrier_wait_both(unsigned first, unsigned parity, unsigned second,
-                                                   unsigned second_parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred over, second_over;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 second_over, [%2], %3;\n"
-                 "and.pred over, over, second_over;\n"
-                 "@!over bra again;\n"
-                 "}" ::"r"(first),
-                 "r"(parity), "r"(second), "r"(second_parity)
-                 : "memory");
-}
-
 // --- TMA ---
 
 __device__ __forceinline__ void tma_prefetch_map(const void *map)
@@ -81,6 +65,27 @@ __device__ __forceinline__ void tma_load(unsigned dst, const void *map, unsigned
                  "[%0], [%1, {%3,%4,%5,%6}], [%2];" ::"r"(dst),
                  "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                  : "memory");
+}
+
+// A box from shared memory to a 4-D tensor; part of it may lie outside.
+__device__ __forceinline__ void tma_store(const void *map, unsigned src, int c0, int c1, int c2,
+                                          int c3)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2,%3,%4,%5}], [%1];" ::
+                     "l"(map),
+                 "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+                 : "memory");
+}
+
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until this thread's stores have read shared memory.
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 __device__ __forceinline__ void store_shared_16(unsigned address, uint4 v)

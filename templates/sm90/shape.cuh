@@ -8,7 +8,7 @@
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
 // wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K [kStages][kPanels][kTileN][64],
-// V likewise. TMA fills head dims up to whole panels with zeros.
+// V likewise, then output. TMA fills head dims up to whole panels with zeros.
 #pragma once
 
 #include "common/args.cuh"
@@ -99,10 +99,9 @@ struct RowState {
     float sum[2];       // of weights 2^(score - reference), of this thread's columns only
 };
 
-// What a thread keeps of an item while its output waits to be written.
-struct Before {
-    RowState state;
-    unsigned item;
+// What is kept of an item while its output waits to be written: of whole rows,
+struct RowSum {
+    float reference, sum;
 };
 
 // Barriers in pairs: full says that a slot may be read, empty that it may be written.
@@ -138,10 +137,21 @@ struct Control {
     Barrier started; // phase i: the loads of item i have begun
     Segment segment[kSegments];
     Work item[kItems];
-    Before before[kGroups * kGroupThreads];
+    RowSum before[kTileM];
+    unsigned item_before[kConsumerWarps];
     Stage stage;
 };
-static_assert(kBytesTiles + static_cast<int>(sizeof(Control)) <= kSharedBytes,
+
+// True: output goes through shared memory and leaves by TMA, in panels as Q has: [kGroups]
+// [kPanelsV][64][64]. Not where the rows behind a sequence are another's, nor where the rest needs
+// all the memory.
+constexpr int kBytesPanel = kRowsPerGroup * kRowBytes;
+constexpr bool kOutputStaged =
+    kQBuffers == 2 && kOutElement != kElementF32 && !kPacked &&
+    kBytesTiles + kGroups * kPanelsV * kBytesPanel + static_cast<int>(sizeof(Control)) <=
+        kSharedBytes;
+constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : 0; // of one group
+static_assert(kBytesTiles + kGroups * kBytesO + static_cast<int>(sizeof(Control)) <= kSharedBytes,
               "select.c leaves this much");
 
 // Addresses of tiles in shared memory.
@@ -156,6 +166,10 @@ struct Tiles {
         return base + kQBuffers * kGroups * kBytesQ + slot * kBytesK;
     }
     __device__ __forceinline__ unsigned v(int slot) const { return k(kStages) + slot * kBytesV; }
+    __device__ __forceinline__ unsigned o(int group) const
+    {
+        return base + kBytesTiles + group * kBytesO;
+    }
 };
 
 // Registers of a thread, so that all of a multiprocessor are used: 65,536 / kThreads each at the

@@ -143,6 +143,7 @@ struct Machine {
     // Given by the program: names of barriers, and what a load or a product does.
     std::function<void(Cta &)> prepare;
     std::function<int(const Load &, bool starts)> load; // bytes
+    std::function<void(unsigned src, int c0, int c1, int c2, int c3)> store;
     std::function<void(Warp &, const Product &)> product;
     std::function<bool(const Product &, unsigned address)> reads;
     std::function<const char *(int)> role;
@@ -322,16 +323,6 @@ inline void wait(unsigned address, unsigned parity, unsigned phases)
     l.barrier = nullptr;
     if (!m.failure.empty())
         die();
-}
-
-// All at once: none may have gone on when the last is over.
-inline void wait_both(unsigned first, unsigned parity, unsigned phases, unsigned second,
-                      unsigned second_parity, unsigned second_phases)
-{
-    wait(first, parity, phases);
-    wait(second, second_parity, second_phases);
-    if (barrier_at(first).done != phases)
-        fail("misses a phase of " + barrier_at(first).name + " while it waits for another");
 }
 
 // ---- loads and products ----------------------------------------------------------

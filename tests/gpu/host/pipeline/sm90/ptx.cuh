@@ -19,10 +19,6 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 // their arguments, not only a parity.
 #define mbarrier_wait(barrier, parity) simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
 
-// Consumer::wait_for(k, v) calls this.
-#define mbarrier_wait_both(first, parity, second, second_parity)                                   \
-    simt::wait_both(first, parity, k / kStages + 1, second, second_parity, v / kStages + 1)
-
 inline float log2_fast(float x) { return std::log2(x); }
 
 inline void tma_prefetch_map(const void *) {}
@@ -30,6 +26,16 @@ inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, in
                      int c3)
 {
     simt::start_load(dst, barrier, map, c0, c1, c2, c3);
+}
+inline void tma_store(const void *, unsigned src, int c0, int c1, int c2, int c3)
+{
+    simt::m.store(src, c0, c1, c2, c3);
+}
+inline void tma_store_commit() {}
+inline void tma_store_wait_read() {}
+inline void store_shared(unsigned address, unsigned v)
+{
+    memcpy(simt::m.cta->shared + address, &v, sizeof v);
 }
 inline void store_shared_16(unsigned address, uint4 v)
 {
