@@ -35,7 +35,7 @@ struct compile_limits {     /* zero fields mean the default */
     int max_comparisons;    /* on one path; default 512 */
 };
 
-/* Loads, traces and optimises one file of DESIGN's form. `name` is used in
+/* Loads, traces and optimises one file of Lua. `name` is used in
  * messages ("alibi.lua"). NULL with *d filled on failure. */
 struct program *compile_program(const struct alloc *a, const char *name,
                                 const char *text, size_t size,

@@ -127,15 +127,22 @@ facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
 
 static void explain_tile(const struct unit_config *c, struct strbuf *b)
 {
-    strbuf_addf(b,
-                "  tile %d query rows x %d KV columns, %d warps, %d K/V "
-                "buffer%s, Q in %s\n",
-                c->tile_m, c->tile_n, c->warps, c->stages,
-                c->stages == 1 ? "" : "s",
-                c->q_in_registers   ? "registers"
-                : c->q_buffers == 2 ? "shared memory, twice"
-                                    : "shared memory");
-    strbuf_addf(b, "  %d bytes of shared memory per CTA\n", c->shared_bytes);
+    const bool sm90 = select_is_sm90(c);
+    strbuf_addf(b, "  tile %d query rows x %d KV columns, %d warps%s, ",
+                c->tile_m, c->tile_n, c->warps,
+                sm90 ? ", 4 of which load" : "");
+    strbuf_addf(b, "%d K/V buffer%s, ", c->stages, c->stages == 1 ? "" : "s");
+    strbuf_add(b, c->q_in_registers   ? "Q in registers\n"
+                  : c->q_buffers == 2 ? "2 Q buffers\n"
+                                      : "Q in shared memory\n");
+    if (sm90)
+        strbuf_addf(b,
+                    "  one CTA per multiprocessor, which has its shared "
+                    "memory: %d bytes\n",
+                    c->shared_bytes);
+    else
+        strbuf_addf(b, "  %d bytes of shared memory per CTA\n",
+                    c->shared_bytes);
 }
 
 static void explain_selection(const struct plans *plans, struct strbuf *b)
@@ -146,6 +153,13 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
     strbuf_addf(b, "  family %s, %s, head dims %d and %d, output %s\n",
                 c->family, dtype_name(c->dtype), c->head_dim, c->head_dim_v,
                 dtype_name(c->out_dtype));
+    if (c->packed)
+        strbuf_add(b, "  for packed sequences\n");
+    if (plan->facts.scheduled)
+        strbuf_addf(b, "  launches make a schedule first%s\n",
+                    c->block_mask ? ", of the block lists given" : "");
+    if (c->check_bounds)
+        strbuf_add(b, "  checked debug build\n");
     explain_tile(c, b);
     if (plans->n > 1) {
         strbuf_addf(b,
@@ -154,13 +168,6 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
                     plans->plan[1].config.family);
         explain_tile(&plans->plan[1].config, b);
     }
-    if (c->packed)
-        strbuf_add(b, "  for packed sequences\n");
-    if (plan->facts.scheduled)
-        strbuf_addf(b, "  launches make a schedule first%s\n",
-                    c->block_mask ? ", of the block lists given" : "");
-    if (c->check_bounds)
-        strbuf_add(b, "  checked debug build\n");
 }
 
 static bool add_declared(cJSON *list, const facc_declared *t)
