@@ -7,7 +7,7 @@ compiler, no GPU.
 
 Programs are named kind.variant.shape. In those of the kind tags, tiles hold what they are instead of
 elements, so that many cases are done; numbers has all of the kernel but its instructions, a 25th of the
-cases. --mutations: instead, each change of the templates that MUTATIONS lists must be found.
+cases; softmax has the softmax of a warp alone. --mutations: instead, each change of the templates that MUTATIONS lists must be found.
 """
 import argparse
 import concurrent.futures
@@ -29,6 +29,8 @@ VARIANTS = {
     "causal": ("tests/gpu/variants/causal.cuh", 0, False, []),
     "alibi": ("tests/gpu/variants/alibi_causal.cuh", 1, False, ["-DHOST_TENSOR=1"]),
     "bias": ("tests/gpu/variants/bias.cuh", 1, False, ["-DHOST_TENSOR=3"]),
+    "softcap": ("tests/golden/softcap_fast.cuh", 0, False, []),
+    "narrow": ("tests/gpu/host/pipeline/narrow.cuh", 0, False, []),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
     "listed": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
@@ -41,12 +43,14 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64)}
-NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("bias", "2.2"), ("packed", "2.2"),
+NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2")]
+SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
+SOFTMAX_FILE = "sm90/softmax.cuh"
 MUTATIONS = [
     (VISITS, "end - v_open_ > kStages", "end - v_open_ > kStages + 1", "tags.listed.2.2"),
     (VISITS, "load - v_open_ - 1 > kStages", "load - v_open_ - 1 > kStages + 1", "tags.listed.3.2"),
@@ -82,18 +86,23 @@ MUTATIONS = [
      "tags.plain.2.1"),
     (VISITS, "touched_ && load == v_open_ + 1", "load == v_open_ + 1", "tags.plain.2.2"),
     (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
+    (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "kRawScores, kNarrow>", "kRawScores, false>", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
+    (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
 ]
 
 
 def programs():
-    return ([f"tags.{v}.{s}" for v in VARIANTS for s in SHAPES] +
-            [f"numbers.{v}.{s}" for v, s in NUMBERS])
+    return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) for s in SHAPES] +
+            [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX])
 
 
 def build(folder, name, templates, changes=()):
     kind, variant, shape = name.split(".", 2)
     file, tensors, scheduled, flags = VARIANTS[variant]
-    numbers = kind == "numbers"
+    numbers = kind != "tags"
     place = tempfile.mkdtemp(prefix=name, dir=folder)
     config = dict(SHAPES[shape], D=64, Dv=64, stages=2, qreg=False, dtype="bf16",
                   out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled)
@@ -123,12 +132,12 @@ def build(folder, name, templates, changes=()):
     program = os.path.join(place, "pipeline")
     subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, *flags, f"-DHOST_CONSUMER_LANES={32 if numbers else 1}",
                     *(x for i in include for x in ("-I", i)),
-                    os.path.join(HOST, "pipeline.cpp"), "-o", program], check=True)
+                    os.path.join(HOST, "softmax.cpp" if kind == "softmax" else "pipeline.cpp"), "-o", program], check=True)
     return program
 
 
 def run(folder, name, args, changes=()):
-    cases = args.cases if name.startswith("tags") else max(1, args.cases // 25)
+    cases = max(1, args.cases // 25) if name.startswith("numbers") else args.cases
     try:
         program = build(folder, name, args.templates, changes)
     except subprocess.CalledProcessError:
