@@ -93,7 +93,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
         total[half] = kSums == 2 ? sum[half][0] + sum[half][kSums - 1] : sum[half][0];
     bool good = total[0] <= most_sum(state.sum[0]) && total[1] <= most_sum(state.sum[1]);
     if constexpr (kNarrow)
-        good = good && widest <= Variant::narrow_limit(args, w.t);
+        good &= widest <= Variant::narrow_limit(args, w.t); // no branch before the load
     if (__any_sync(~0u, !good))
         return false;
     state.sum[0] += total[0];
