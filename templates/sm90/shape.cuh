@@ -115,6 +115,10 @@ struct Barrier {
     {
         mbarrier_wait(address(), n / slots & 1);
     }
+    __device__ __forceinline__ bool is_full(unsigned n, unsigned slots) const
+    {
+        return mbarrier_test(address(), n / slots & 1);
+    }
     __device__ __forceinline__ void wait_empty(unsigned n, unsigned slots) const
     {
         mbarrier_wait(address(), (n / slots & 1) ^ 1);
