@@ -74,10 +74,8 @@ class Consumer
     // A sequence's last tile of V without what is behind it.
     __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
     {
-        if (!v.masked || !w.foreign || v.tile * kTileN + kTileN <= w.kv_len)
-            return;
-        wait_v(load);
-        clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
+        if (w.foreign && v.tile * kTileN + kTileN > w.kv_len)
+            clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
     }
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load,
@@ -114,8 +112,11 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     const int kv0 = v.tile * kTileN;
     Rows rows;
     if constexpr (kHasRows) {
-        rows[0][0] = w.row[row_in_tile()];
-        rows[0][1] = w.row[row_in_tile() + 8];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int r = row_in_tile() + 8 * half;
+            rows[0][half] = kRowsShared ? w.row[r] : Variant::row(args_, w.t, w.q0 + r);
+        }
     }
     if constexpr (kTables)
         c_.table_full[slot].wait_full(load, kStages);
@@ -241,7 +242,6 @@ __device__ __forceinline__ void Consumer::run()
                 if (visits_.item() != item)
                     wait_q(visits_.item());
                 visits_.skip_k(load + 1, visits_.load());
-                settle_v(w, v, load);
             }
             if (!plain || !k_is_here)
                 wait_k(visits_.load());
@@ -252,6 +252,8 @@ __device__ __forceinline__ void Consumer::run()
             settle(p);
             if (!v_is_here)
                 wait_v(load);
+            if (v.masked)
+                settle_v(w, v, load);
             multiply_pv(p_, v_descriptor(load), !first_);
             wgmma_wait<1>();
             pin(s_[0]);
@@ -269,9 +271,10 @@ __device__ __forceinline__ void Consumer::run()
             }
             v = next;
         }
-        settle_v(c_.item[item % kItems], v, visits_.v_open());
         settle(p);
         wait_v(visits_.v_open());
+        if (v.masked)
+            settle_v(c_.item[item % kItems], v, visits_.v_open());
         multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
         wgmma_wait<0>();
         visits_.release_v();

@@ -4,26 +4,27 @@
 #include "sm90/scheduler.cuh"
 
 // The windows of an item that hold work, by its schedule's list. An entry is read ahead, a word by
-// each lane.
+// each lane. Here and below, what is known of the item is read from shared memory each time:
+// producers have few registers.
 class ListedSegments
 {
   public:
     __device__ __forceinline__ ListedSegments(const KernelArgs &, const Work &w)
-        : entries_(w.entries), tiles_((w.kv_len + kTileN - 1) / kTileN), entry_(0),
-          n_entries_(w.n_entries), repeat_(0)
+        : w_(w), entry_(0), repeat_(0)
     {
-        read(0);
+        read();
     }
 
     // False: there are no more. All lanes get it.
     __device__ __forceinline__ bool next(Segment &s)
     {
-        if (entry_ >= n_entries_)
+        if (entry_ >= w_.n_entries)
             return false;
         const int first = __shfl_sync(~0u, word_.x, 0), repeats = __shfl_sync(~0u, word_.y, 0);
         s.window = first + (Variant::kReverse ? repeats - 1 - repeat_ : repeat_);
         s.any = 0;
-        const int left = tiles_ - 32 * s.window; // lists that were too long go on behind the end
+        // Lists that were too long go on behind the end.
+        const int left = (w_.kv_len + kTileN - 1) / kTileN - 32 * s.window;
         const unsigned exist = left >= 32 ? ~0u : (1u << max(left, 0)) - 1;
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
@@ -33,28 +34,27 @@ class ListedSegments
         }
         if (++repeat_ == repeats) {
             repeat_ = 0;
-            read(++entry_);
+            ++entry_;
+            read();
         }
-        s.kind = entry_ >= n_entries_ ? kSegmentLastTiles : kSegmentTiles;
+        s.kind = entry_ >= w_.n_entries ? kSegmentLastTiles : kSegmentTiles;
         return true;
     }
 
   private:
-    __device__ __forceinline__ void read(int entry)
+    __device__ __forceinline__ void read()
     {
         const int lane = threadIdx.x % 32;
-        if (entry < n_entries_ && lane <= kGroups)
-            word_ = entries_[entry * (1 + kGroups) + lane];
+        if (entry_ < w_.n_entries && lane <= kGroups)
+            word_ = w_.entries[entry_ * (1 + kGroups) + lane];
     }
 
-    const uint2 *entries_;
+    const Work &w_;
     uint2 word_;
-    int tiles_; // of the KV length
-    int entry_, n_entries_, repeat_;
+    int entry_, repeat_;
 };
 
-// The same by the mask's plain bounds. What is known of the item is read anew for each window:
-// producers have few registers.
+// The same by the mask's plain bounds.
 class BoundedSegments
 {
   public:

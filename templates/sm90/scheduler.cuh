@@ -172,7 +172,7 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
                 describe(args, item, counter.id(), w);
         }
         __syncwarp();
-        if constexpr (kHasRows)
+        if constexpr (kRowsShared)
             if (item.tile >= 0)
                 for (int r = lane; r < kTileM; r += 32)
                     w.row[r] = Variant::row(args, w.t, w.q0 + r);

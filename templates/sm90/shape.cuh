@@ -58,8 +58,22 @@ __device__ __forceinline__ float minus_infinity()
 using Scores = float[kBlocksM][kBlocksN][4];
 using Rows = Variant::Row[kBlocksM][2];
 
-// Values of rows are made once per item, unless they are nothing.
+// Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
+constexpr unsigned kItems = 4, kSegments = 4;
+
+// Values of rows are made once per item, those of columns and diagonals once per tile, in what room
+// the rest of Control leaves; what does not fit is made in each thread.
+constexpr int kFixedBytes = 8 * kTileM + 2048 + // before; barriers and segments
+                            static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
+constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
+constexpr int kRowTableBytes = static_cast<int>(kItems * kTileM * sizeof(Variant::Row));
+constexpr int kColBytes = kStages * kColTableBytes, kDiagBytes = kStages * kDiagTableBytes;
 constexpr bool kHasRows = !__is_empty(Variant::Row);
+constexpr bool kRowsShared = kHasRows && kRowTableBytes <= kRoom;
+constexpr int kRoomOfCols = kRoom - (kRowsShared ? kRowTableBytes : 0);
+constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kRoomOfCols;
+constexpr int kRoomOfDiags = kRoomOfCols - (kStageCol ? kColBytes : 0);
+constexpr bool kStageDiag = Variant::kStageDiag && kDiagBytes <= kRoomOfDiags;
 
 // One query tile of one head.
 struct Work {
@@ -75,7 +89,7 @@ struct Work {
     bool foreign;                 // tensors go on behind the sequence's last rows
     const unsigned char *classes; // block mask: of (b, h)
     Variant::Tile t;
-    Variant::Row row[kHasRows ? kTileM : 1];
+    Variant::Row row[kRowsShared ? kTileM : 1];
 };
 
 // What the producer tells of KV tiles: 32 of them, maybe the item's last, or that it, or all, is over.
@@ -86,11 +100,8 @@ struct Segment {
     facc_schedule_bits group[kGroups];
 };
 
-// Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
-constexpr unsigned kItems = 4, kSegments = 4;
-
-constexpr bool kTables = Variant::kStageCol || Variant::kStageDiag;
-struct Stage : CellTables<kStages, Variant::kStageCol, Variant::kStageDiag> {
+constexpr bool kTables = kStageCol || kStageDiag;
+struct Stage : CellTables<kStages, kStageCol, kStageDiag> {
 };
 
 // Of one thread, for its rows g and g + 8.
