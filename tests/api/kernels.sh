@@ -52,4 +52,5 @@ else
 fi
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --packed
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --block-mask
+sm90 tests/api/many_values.lua --dtype bf16 --head-dim 192/128
 exit $status
