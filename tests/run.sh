@@ -73,6 +73,13 @@ gpu() { # a script of tests/gpu
     python3 "$1"
 }
 
+warps() { # parts of what --long runs in full
+    for part; do
+        build/venv/bin/python tests/gpu/pipeline_host.py --cases 300 --only "$part" ||
+            return 1
+    done
+}
+
 mkdir -p build
 step setup sh examples/setup.sh
 [ ! -f build/setup.env ] || . build/setup.env
@@ -89,7 +96,7 @@ step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
 step "benchmarks' drivers" build/venv/bin/python -m unittest discover -s tests/bench
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
-[ $long = 1 ] || step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 100 --only tags.listed
+[ $long = 1 ] || step "sm90, the warps on the CPU" warps tags.listed numbers.alibi softmax.narrow
 if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
