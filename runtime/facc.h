@@ -224,9 +224,9 @@ FACC_API const char *facc_program_warning(const facc_program *p);
 
 /* What the strides and pointers of launches are like, for architectures whose
  * best kernels need them aligned (sm_90: family sm90). Aligned are q, k, v and
- * o whose data and strides of b, h and s are multiples of 16 bytes (where the
- * extent is 1, a stride counts for nothing); q, k, v also have strides of b
- * and h that are not negative, and rows that do not overlap. */
+ * o whose data and strides of b, h and s are multiples of 16 bytes, the strides
+ * not negative and below 2^40 bytes (where the extent is 1, a stride counts for
+ * nothing), and whose rows do not overlap. */
 enum {
     FACC_LAYOUT_ANY = 0,    /* any: a second code, of family sm80, is made
                                beside the first and takes what is not */

@@ -1,9 +1,9 @@
 /* In: the tensors of a call. Out: whether TMA takes them, and the descriptors
  * that a kernel of family sm90 loads its tiles and stores its output by. A
- * descriptor has four
- * dimensions, the head dim's columns, rows, heads, batch; a box is a panel of
- * 64 columns by the rows of a tile, swizzled as wgmma reads it. Columns behind
- * the head dim, and rows behind the tensor, are read as 0. */
+ * descriptor has four dimensions, the head dim's columns, rows, heads, batch; a
+ * box is a panel of 64 columns by the rows of a tile, swizzled as wgmma reads
+ * it. Columns behind the head dim, and rows behind the tensor, are read as 0
+ * and not written. */
 #include "runtime/tensor_map.h"
 
 enum { ALIGN = 16, PANEL = 64, Q_ROWS = 64, O_ROWS = 16, RANK = 4 };
@@ -17,14 +17,14 @@ struct check {
 static bool refuse(const struct check *c, const char *name, int dim,
                    int64_t value)
 {
-    return diag_set(c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
-                    "%s: stride %d is %lld elements: family sm90 takes strides "
-                    "that are multiples of 16 bytes below 2^40, rows that do "
-                    "not overlap, and of q, k, v none that are negative; make "
-                    "the tensor contiguous, "
-                    "or get the kernel with variant.layout FACC_LAYOUT_ANY "
-                    "(and FACC_FAMILY_AUTO), which has code for others, too",
-                    name, dim, (long long)value);
+    return diag_set(
+        c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
+        "%s: stride %d is %lld elements: family sm90 takes strides "
+        "that are multiples of 16 bytes, not negative and below "
+        "2^40, and rows that do not overlap; make the tensor "
+        "contiguous, or get the kernel with variant.layout FACC_LAYOUT_ANY "
+        "(and FACC_FAMILY_AUTO), which has code for others, too",
+        name, dim, (long long)value);
 }
 
 static bool address_fits(const struct check *c, const char *name,

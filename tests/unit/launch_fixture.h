@@ -25,12 +25,12 @@ struct recorded {
     int arch_major, arch_minor, multiprocessors;
     cu_result launch_result, encode_result;
     int encodes;
-    struct encoded { /* tensor maps, the fourth on the third one's place */
+    struct encoded { /* tensor maps */
         int type, rank, interleave, swizzle, promotion, fill;
         void *address;
         uint64_t extent[4], stride[3];
         uint32_t box[4], step[4];
-    } encoded[3];
+    } encoded[4];
 };
 static struct recorded rec;
 static int context_object, library_object[2];
@@ -184,7 +184,7 @@ static inline cu_result f_encode(void *map, int type, uint32_t rank,
                                  const uint32_t *step, int interleave,
                                  int swizzle, int promotion, int fill)
 {
-    struct encoded *e = &rec.encoded[rec.encodes < 3 ? rec.encodes : 2];
+    struct encoded *e = &rec.encoded[rec.encodes < 4 ? rec.encodes : 3];
     e->type = type;
     e->rank = (int)rank;
     e->interleave = interleave;

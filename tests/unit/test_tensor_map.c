@@ -76,19 +76,21 @@ START_TEST(maps_and_grid)
     m.call.args.k.data = data + 16;
     m.call.args.v.data = data + 32;
     const struct facc_kernel_header h = launched(&m);
-    ck_assert(rec.launches == 1 && rec.encodes == 3);
+    ck_assert(rec.launches == 1 && rec.encodes == 4);
     ck_map(0, D, SQ, H, B, 64);
     ck_map(1, D, SKV, HKV, B, (uint32_t)c->tile_n);
     ck_map(2, DV, SKV, HKV, B, (uint32_t)c->tile_n);
+    ck_map(3, DV, SQ, H, B, 16); /* a warp's rows */
     ck_strides(0, 2 * D, 2 * D * SQ, 2 * D * SQ * H);
     ck_strides(1, 2 * D, 2 * D * SKV, 2 * D * SKV * HKV);
     ck_strides(2, 2 * DV, 2 * DV * SKV, 2 * DV * SKV * HKV);
     ck_assert_ptr_eq(rec.encoded[0].address, data);
     ck_assert_ptr_eq(rec.encoded[1].address, data + 16);
     ck_assert_ptr_eq(rec.encoded[2].address, data + 32);
-    for (int i = 0; i < 4; i++) /* each in its place; O has none */
+    ck_assert_ptr_eq(rec.encoded[3].address, m.call.args.o.data);
+    for (int i = 0; i < 4; i++) /* each in its place */
         for (int k = 0; k < 128; k++)
-            ck_assert_int_eq(h.tensor_map[i][k], i < 3 ? i + 1 : 0);
+            ck_assert_int_eq(h.tensor_map[i][k], i + 1);
     ck_assert_int_eq(h.num_work, B * H * 1); /* one tile of 192 rows */
     ck_assert_int_eq(h.q_tiles, 1);
     ck_assert_int_eq(h.section_heads, B * H);
@@ -119,6 +121,22 @@ START_TEST(bf16_maps)
     ck_assert_ptr_null(m.second);
     (void)launched(&m);
     ck_assert(rec.encoded[0].type == 9 && rec.encoded[2].type == 9);
+    drop_kernel(&m);
+}
+END_TEST
+
+/* Output that does not leave by TMA has no map. */
+START_TEST(f32_output_has_none)
+{
+    struct made_kernel m;
+    open_call(&m.call);
+    m.call.variant.family = FACC_FAMILY_SM90;
+    m.call.variant.out_dtype = m.call.args.o.dtype = FACC_F32;
+    make_kernel_of_call(&m);
+    load(&m);
+    const struct facc_kernel_header h = launched(&m);
+    ck_assert_int_eq(rec.encodes, 3);
+    ck_assert_int_eq(h.tensor_map[3][0], 0);
     drop_kernel(&m);
 }
 END_TEST
@@ -229,7 +247,6 @@ static const struct {
 } choices[] = {
     {nothing, NULL},
     {rows_of_all_heads, NULL},
-    {o_heads_backwards, NULL},
     {lse_address, NULL},
     {q_address, "q: data ("},
     {v_address, "v: data ("},
@@ -237,6 +254,7 @@ static const struct {
     {k_rows, "k: stride 2 is 68 elements"},
     {q_heads, "q: stride 1 is 6401 elements"},
     {k_heads_backwards, "k: stride 1 is -4480 elements"},
+    {o_heads_backwards, "o: stride 1 is -"},
     {v_rows_broadcast, "v: stride 2 is 0 elements"},
     {q_rows_overlap, "q: stride 2 is 32 elements"},
     {k_batch_far, "k: stride 0 is 549755813888 elements"},
@@ -256,7 +274,7 @@ START_TEST(code_by_strides)
     ck_assert_int_eq(rec.seen[0].library, sm80);
     ck_assert_uint_eq(rec.block, 32u * (unsigned)c->warps);
     ck_assert_uint_eq(rec.shared, (unsigned)c->shared_bytes);
-    ck_assert_int_eq(rec.encodes, sm80 ? 0 : 3);
+    ck_assert_int_eq(rec.encodes, sm80 ? 0 : 4);
     ck_assert_int_eq(h.section_heads == 0, sm80);
     if (sm80)
         ck_assert_uint_eq(rec.grid, (unsigned)h.num_work);
@@ -554,7 +572,7 @@ START_TEST(host_time)
                    N;
         best = s < best ? s : best;
     }
-    ck_assert_int_eq(rec.encodes, 3 * 5 * N);
+    ck_assert_int_eq(rec.encodes, 4 * 5 * N);
     printf("launch of family sm90: %.2f us of host time over the driver's\n",
            best * 1e6);
     fflush(stdout);
@@ -571,6 +589,7 @@ int main(void)
     };
     const TTest *const tests[] = {maps_and_grid,
                                   bf16_maps,
+                                  f32_output_has_none,
                                   maps_of_broadcasts,
                                   no_keys_and_no_rows,
                                   families_and_layouts,
