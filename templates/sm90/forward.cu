@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             schedule_items(args, c, tiles);
         else if (warp == kConsumerWarps + 1)
             load_tiles(args, c, tiles);
-        else if (kTables && warp == kConsumerWarps + 2)
+        else if (kTables)
             make_tables(args, c);
     } else {
         take_registers<kConsumerRegisters>();

@@ -223,9 +223,6 @@ __device__ __forceinline__ void Consumer::run()
                 visits_.skip_v(load);
                 reads = skipped = false;
             }
-            // Asked here, beside the softmax: mostly they have come, and nothing waits for the answer.
-            const bool k_is_here = c_.k_full[(load + 1) % kStages].is_full(load + 1, kStages);
-            const bool v_is_here = c_.v_full[load % kStages].is_full(load, kStages);
             weigh(w, v, load, p);
             const bool plain = visits_.goes_on();
             if (plain) {
@@ -243,15 +240,13 @@ __device__ __forceinline__ void Consumer::run()
                     wait_q(visits_.item());
                 visits_.skip_k(load + 1, visits_.load());
             }
-            if (!plain || !k_is_here)
-                wait_k(visits_.load());
+            wait_k(visits_.load());
             wgmma_wait<0>(); // P V of the visit before
             multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
             if (plain)
                 visits_.release_v();
             settle(p);
-            if (!v_is_here)
-                wait_v(load);
+            wait_v(load);
             if (v.masked)
                 settle_v(w, v, load);
             multiply_pv(p_, v_descriptor(load), !first_);

@@ -141,11 +141,6 @@ class SegmentWriter
     unsigned n_;
 };
 
-// Where a tile of K or V comes from.
-struct Source {
-    int row, h, b;
-};
-
 // By one lane.
 class Loader
 {
@@ -164,7 +159,7 @@ class Loader
         start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, s,
                        args_.k_stride[0]);
         flush();
-        last_ = Source{row, args_.v_stride[1] ? w.h / args_.group : 0, w.b};
+        c_.last = Source{row, args_.v_stride[1] ? w.h / args_.group : 0, w.b};
         v_waits_ = true;
         ++n_;
     }
@@ -174,7 +169,7 @@ class Loader
     {
         if (v_waits_)
             start<kPanelsV>(c_.v_full, c_.v_empty, tiles_.v((n_ - 1) % kStages),
-                            args_.tensor_map[2], n_ - 1, last_, args_.v_stride[0]);
+                            args_.tensor_map[2], n_ - 1, c_.last, args_.v_stride[0]);
         v_waits_ = false;
     }
 
@@ -196,9 +191,8 @@ class Loader
     const KernelArgs &args_;
     Control &c_;
     const Tiles &tiles_;
-    unsigned n_;  // tiles whose K has been asked for
-    Source last_; // of the V of the last one,
-    bool v_waits_; // which has not
+    unsigned n_;   // tiles whose K has been asked for
+    bool v_waits_; // V of the last one, from c_.last, has not
 };
 
 // By one warp.
@@ -246,7 +240,7 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
     segments.write(kSegmentStop);
 }
 
-// Makes the tables of each tile that is loaded, in the slot of its V. By one warp.
+// Makes the tables of each tile that is loaded, in the slot of its V. By the last warps of the CTA.
 __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
 {
     unsigned load = 0, item = 0;
@@ -264,7 +258,7 @@ __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
             const int tile = 32 * s.window + take_bit(any);
             const unsigned slot = load % kStages;
             c.v_empty[slot].wait_empty(load, kStages);
-            c.stage.fill<32>(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot));
+            c.stage.fill<32 * kTableWarps>(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot));
             c.table_full[slot].arrive_warp();
         }
         if (s.kind != kSegmentTiles) {

@@ -50,21 +50,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity)
                  : "memory");
 }
 
-// Whether it is over, without waiting.
-__device__ __forceinline__ bool mbarrier_test(unsigned barrier, unsigned parity)
-{
-    unsigned over;
-    asm volatile("{\n"
-                 ".reg .pred over;\n"
-                 "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, over;\n"
-                 "}"
-                 : "=r"(over)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-    return over;
-}
-
 // --- TMA ---
 
 __device__ __forceinline__ void tma_prefetch_map(const void *map)

@@ -3,7 +3,7 @@
 //
 // A CTA stays on its multiprocessor and works through query tiles (items) of kTileM rows: 64 for
 // each of its kGroups consumer warpgroups, whose warps own 16 whole rows each. The last warpgroup
-// produces: one warp finds items and loads Q, one finds KV tiles and loads K and V, one makes tables
+// produces: one warp finds items and loads Q, one finds KV tiles and loads K and V, two make tables
 // of column and diagonal values.
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
@@ -101,6 +101,7 @@ struct Segment {
 };
 
 constexpr bool kTables = kStageCol || kStageDiag;
+constexpr int kTableWarps = kTables ? 2 : 0;
 struct Stage : CellTables<kStages, kStageCol, kStageDiag> {
 };
 
@@ -126,10 +127,6 @@ struct Barrier {
     {
         mbarrier_wait(address(), n / slots & 1);
     }
-    __device__ __forceinline__ bool is_full(unsigned n, unsigned slots) const
-    {
-        return mbarrier_test(address(), n / slots & 1);
-    }
     __device__ __forceinline__ void wait_empty(unsigned n, unsigned slots) const
     {
         mbarrier_wait(address(), (n / slots & 1) ^ 1);
@@ -143,6 +140,11 @@ struct Barrier {
     }
 };
 
+// Where a tile of K or V comes from.
+struct Source {
+    int row, h, b;
+};
+
 struct Control {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
@@ -151,6 +153,7 @@ struct Control {
     Barrier table_full[kStages];
     Barrier started; // phase i: the loads of item i have begun
     Segment segment[kSegments];
+    Source last; // for the load warp, whose registers are few: where the last tile's V is
     Work item[kItems];
     RowSum before[kTileM];
     unsigned item_before[kConsumerWarps];
@@ -194,11 +197,10 @@ constexpr int kConsumerRegisters = kGroups == 2 ? 232 : 160;
 
 __device__ __forceinline__ void init_barriers(const Control &c)
 {
-    constexpr int kTableWarps = kTables ? 1 : 0;
     for (int i = 0; i < kStages; ++i) {
         c.k_full[i].init(1);
         c.v_full[i].init(1);
-        c.table_full[i].init(1);
+        c.table_full[i].init(kTables ? kTableWarps : 1);
         c.k_empty[i].init(kConsumerWarps);
         c.v_empty[i].init(kConsumerWarps);
     }

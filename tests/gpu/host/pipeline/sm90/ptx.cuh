@@ -19,11 +19,6 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 // their arguments, not only a parity.
 #define mbarrier_wait(barrier, parity) simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
 
-inline bool mbarrier_test(unsigned, unsigned)
-{
-    return false;
-}
-
 inline float log2_fast(float x) { return std::log2(x); }
 
 inline void tma_prefetch_map(const void *) {}
