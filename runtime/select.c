@@ -90,7 +90,7 @@ static const struct tile_rule tile_rules[] = {
  * as many as two buffers of K and V leave room for, Q buffers two where they
  * fit: the next tile's Q is then there when the last one's P V ends.
  * Accumulators decide the rows: with 192, a thread has 160 registers, enough
- * for an output of 64 columns alone. */
+ * for outputs of up to 96 columns. */
 struct sm90_rule {
     int max_dim, max_dim_v; /* the larger of the head dims; that of V */
     int tile_m, tile_n, q_buffers;
@@ -98,9 +98,8 @@ struct sm90_rule {
 
 /* The first rule that suffices. */
 static const struct sm90_rule sm90_rules[] = {
-    {64, 64, 192, 96, 2},   {96, 96, 192, 80, 2},     {128, 128, 128, 128, 2},
-    {192, 128, 128, 128, 1},
-    {192, 192, 128, 96, 1}, {256, 256, 128, 64, 1},
+    {64, 64, 192, 96, 2},    {96, 96, 192, 80, 2},   {128, 128, 128, 128, 2},
+    {192, 128, 128, 128, 1}, {192, 192, 128, 96, 1}, {256, 256, 128, 64, 1},
 };
 enum { SM90_SHARED = 227 * 1024 };
 
