@@ -15,8 +15,9 @@ struct Target {
           q_rows(w.q_rows)
     {
         constexpr int kBytes = kOutElement == kElementF32 ? 4 : 2;
-        o = static_cast<char *>(args.o) + kBytes * (w.b * args.o_stride[0] + w.h * args.o_stride[1] +
-                                                    w.q_start * args.o_stride[2]);
+        o = static_cast<char *>(args.o) +
+            kBytes *
+                (w.b * args.o_stride[0] + w.h * args.o_stride[1] + w.q_start * args.o_stride[2]);
         lse = args.lse ? args.lse + w.b * args.lse_stride[0] + w.h * args.lse_stride[1] +
                              w.q_start * args.lse_stride[2]
                        : 0;
@@ -46,8 +47,8 @@ __device__ __forceinline__ void transpose_quad(unsigned (&x)[4])
 
 // From registers; a quad writes 64 contiguous bytes of a row at once.
 __device__ __forceinline__ void store_direct(const KernelArgs &args, const Target &to,
-                                            const float (&o)[kBlocksV][4], const float (&by)[2],
-                                            const bool (&attends)[2])
+                                             const float (&o)[kBlocksV][4], const float (&by)[2],
+                                             const bool (&attends)[2])
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -59,10 +60,9 @@ __device__ __forceinline__ void store_direct(const KernelArgs &args, const Targe
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 x[i] = n + i < kBlocksV && attends[half]
-                           ? pack_pair<kOutElement>(o[n + i < kBlocksV ? n + i : 0][2 * half] *
-                                                        by[half],
-                                                    o[n + i < kBlocksV ? n + i : 0][2 * half + 1] *
-                                                        by[half])
+                           ? pack_pair<kOutElement>(
+                                 o[n + i < kBlocksV ? n + i : 0][2 * half] * by[half],
+                                 o[n + i < kBlocksV ? n + i : 0][2 * half + 1] * by[half])
                            : 0u;
             transpose_quad(x);
             if (q < to.q_rows && n + static_cast<int>(threadIdx.x % 4) < kBlocksV)
@@ -108,8 +108,7 @@ __device__ __forceinline__ void store_f32(const KernelArgs &args, const Target &
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int q = to.q_first + 8 * half;
-        float *row =
-            reinterpret_cast<float *>(to.o) + q * args.o_stride[2] + 2 * (threadIdx.x % 4);
+        float *row = reinterpret_cast<float *>(to.o) + q * args.o_stride[2] + 2 * (threadIdx.x % 4);
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
             if (q < to.q_rows) {

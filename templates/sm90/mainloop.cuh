@@ -1,7 +1,7 @@
-// A consumer warpgroup's loop: one pipeline over all KV tiles of all items. In each step the product
-// of a tile lies ready; its softmax is made, then Q K^T of the next tile (of the next item too) is
-// issued, and behind it P V of this one, so that the tensor cores are busy while this group makes a
-// softmax, and an item's output is written under the next one's first product.
+// A consumer warpgroup's loop: one pipeline over all KV tiles of all items. In each step the
+// product of a tile lies ready; its softmax is made, then Q K^T of the next tile (of the next item
+// too) is issued, and behind it P V of this one, so that the tensor cores are busy while this group
+// makes a softmax, and an item's output is written under the next one's first product.
 #pragma once
 #include "facc_wgmma.cuh"
 #include "sm90/visits.cuh"
@@ -71,15 +71,17 @@ class Consumer
         c_.v_full[load % kStages].wait_full(load, kStages);
     }
 
-    // A sequence's last tile of V without what is behind it.
+    // A sequence's last tile of V without what is behind it. The last tile is the first one in
+    // reverse, else ends a run.
     __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
     {
-        if (w.foreign && v.tile * kTileN + kTileN > w.kv_len)
-            clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
+        if (!v.masked || !w.foreign || v.tile * kTileN + kTileN <= w.kv_len)
+            return;
+        wait_v(load);
+        clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
     }
 
-    __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load,
-                                          Weights &p);
+    __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load, Weights &p);
     __device__ __forceinline__ void settle(const Weights &p);
     __device__ __forceinline__ void finish(const RowSum (&rows)[2], unsigned item);
     __device__ __forceinline__ void put_off(unsigned item);
@@ -161,8 +163,8 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
         }
         waiting_ = false;
     }
-    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it without
-    // the zero that it does not know.
+    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
+    // without the zero that it does not know.
 #pragma unroll
     for (int i = 0; i < kTileN / 4; ++i)
         p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
@@ -239,6 +241,7 @@ __device__ __forceinline__ void Consumer::run()
                 if (visits_.item() != item)
                     wait_q(visits_.item());
                 visits_.skip_k(load + 1, visits_.load());
+                settle_v(w, v, load);
             }
             wait_k(visits_.load());
             wgmma_wait<0>(); // P V of the visit before
@@ -247,8 +250,6 @@ __device__ __forceinline__ void Consumer::run()
                 visits_.release_v();
             settle(p);
             wait_v(load);
-            if (v.masked)
-                settle_v(w, v, load);
             multiply_pv(p_, v_descriptor(load), !first_);
             wgmma_wait<1>();
             pin(s_[0]);
@@ -266,10 +267,9 @@ __device__ __forceinline__ void Consumer::run()
             }
             v = next;
         }
+        settle_v(c_.item[item % kItems], v, visits_.v_open());
         settle(p);
         wait_v(visits_.v_open());
-        if (v.masked)
-            settle_v(c_.item[item % kItems], v, visits_.v_open());
         multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
         wgmma_wait<0>();
         visits_.release_v();

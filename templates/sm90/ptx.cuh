@@ -16,7 +16,8 @@ __device__ __forceinline__ float log2_fast(float x)
 
 __device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
 }
 
 // Makes initialised barriers visible to TMA; a __syncthreads follows.
@@ -71,10 +72,11 @@ __device__ __forceinline__ void tma_load(unsigned dst, const void *map, unsigned
 __device__ __forceinline__ void tma_store(const void *map, unsigned src, int c0, int c1, int c2,
                                           int c3)
 {
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2,%3,%4,%5}], [%1];" ::
-                     "l"(map),
-                 "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2,%3,%4,%5}], [%1];" ::"l"(
+            map),
+        "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+        : "memory");
 }
 
 __device__ __forceinline__ void tma_store_commit()

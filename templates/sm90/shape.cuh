@@ -7,8 +7,9 @@
 // of column and diagonal values.
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
-// wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K [kStages][kPanels][kTileN][64],
-// V likewise, then output. TMA fills head dims up to whole panels with zeros.
+// wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K
+// [kStages][kPanels][kTileN][64], V likewise, then output. TMA fills head dims up to whole panels
+// with zeros.
 #pragma once
 
 #include "common/args.cuh"
@@ -63,8 +64,9 @@ constexpr unsigned kItems = 4, kSegments = 4;
 
 // Values of rows are made once per item, those of columns and diagonals once per tile, in what room
 // the rest of Control leaves; what does not fit is made in each thread.
-constexpr int kFixedBytes = 8 * kTileM + 2048 + // before; barriers and segments
-                            static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
+constexpr int kFixedBytes =
+    8 * kTileM + 2048 + // before; barriers and segments
+    static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
 constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
 constexpr int kRowTableBytes = static_cast<int>(kItems * kTileM * sizeof(Variant::Row));
 constexpr int kColBytes = kStages * kColTableBytes, kDiagBytes = kStages * kDiagTableBytes;
@@ -92,7 +94,8 @@ struct Work {
     Variant::Row row[kRowsShared ? kTileM : 1];
 };
 
-// What the producer tells of KV tiles: 32 of them, maybe the item's last, or that it, or all, is over.
+// What the producer tells of KV tiles: 32 of them, maybe the item's last, or that it, or all, is
+// over.
 enum SegmentKind { kSegmentTiles, kSegmentLastTiles, kSegmentEnd, kSegmentStop };
 struct Segment {
     int kind, window; // tile 32 * window is bit 0 of what follows

@@ -1,8 +1,8 @@
 // From a tile of products to weights. The exponentials are first taken against the references that
-// the rows have: no maximum, no exchange between lanes, score and all in one stream. Only where that
-// gives too large a sum (or a NaN, or the row has no reference yet), or scores that the cheaper form
-// of a score_mod is not made for, and in tiles that are masked cell by cell, the true maximum becomes
-// the reference.
+// the rows have: no maximum, no exchange between lanes, score and all in one stream. Only where
+// that gives too large a sum (or a NaN, or the row has no reference yet), or scores that the
+// cheaper form of a score_mod is not made for, and in tiles that are masked cell by cell, the true
+// maximum becomes the reference.
 #pragma once
 #include "sm90/shape.cuh"
 // after what it asks of a family:
@@ -101,8 +101,8 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     return true;
 }
 
-// With the true maximum as reference where it is larger; `factor` is what sums and output so far are
-// to be multiplied by (the sums are).
+// With the true maximum as reference where it is larger; `factor` is what sums and output so far
+// are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
                                               const Rows &rows, const Stage &stage, int slot,
                                               int kv0, Scores &s, RowState &state, Weights &p,

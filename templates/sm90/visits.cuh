@@ -1,5 +1,5 @@
-// The KV tiles that a consumer warpgroup works on, as the producer tells of them, and the release of
-// what is not for it. Other groups' tiles pass through the same slots of K and V: they must be
+// The KV tiles that a consumer warpgroup works on, as the producer tells of them, and the release
+// of what is not for it. Other groups' tiles pass through the same slots of K and V: they must be
 // waited for and let go.
 #pragma once
 #include "sm90/epilogue.cuh"
@@ -18,8 +18,8 @@ class Visits
   public:
     __device__ __forceinline__ Visits(const KernelArgs &args, Control &c, int group)
         : args_(args), c_(c), group_(group), window_(0), any_(0), mine_(0), masked_(0), tile_(0),
-          run_(0), more_(0), loads_(0), v_open_(0), segments_(0), items_(0), k_first_(false), touched_(false),
-          ended_(false)
+          run_(0), more_(0), loads_(0), v_open_(0), segments_(0), items_(0), k_first_(false),
+          touched_(false), ended_(false)
     {
     }
 
@@ -30,8 +30,8 @@ class Visits
     // The first load whose V is not let go.
     __device__ __forceinline__ unsigned v_open() const { return v_open_; }
 
-    // True: the next load is for this group, the tile that follows the last visit's, and no loads were
-    // skipped before that one: the common case, in few steps, since all wait for them.
+    // True: the next load is for this group, the tile that follows the last visit's, and no loads
+    // were skipped before that one: the common case, in few steps, since all wait for them.
     __device__ __forceinline__ bool goes_on() const { return run_ > 0; }
     __device__ __forceinline__ Visit go_on()
     {
@@ -42,8 +42,8 @@ class Visits
     }
 
     // The next visit. holds: the one told last still has its V and its item, and let go all V
-    // before. The producer may wait for these before it tells of the next one: then kNextBehind, and
-    // the visit before must be finished before next is asked again with holds false. open: the
+    // before. The producer may wait for these before it tells of the next one: then kNextBehind,
+    // and the visit before must be finished before next is asked again with holds false. open: the
     // output of its item is not written yet; then kNextBehind also when that item is over. Writes
     // the output of items without work for this group.
     __device__ __forceinline__ NextVisit next(bool holds, bool open, Visit &v)
@@ -99,10 +99,13 @@ class Visits
                                                  : ~(upto >> 1) & (2u << (bit + run_ - 1)) - 1;
         any_ &= ~before & ~taken;
         mine_ &= ~taken;
-        const bool skips = load != v_open_ + 1;
+        const bool skips = load != v_open_ + 1, starts = !touched_;
         touched_ = true;
         v = go_on();
-        if (skips)
+        // Rows behind the sequence are cleared on the uncommon way.
+        const bool has_tail =
+            Variant::kReverse && starts && v.masked && (kPacked || args_.seqused_kv);
+        if (skips || has_tail)
             hold_back();
         return kNextTile;
     }
@@ -134,7 +137,10 @@ class Visits
         }
     }
     // Of the visit told last, once it is read;
-    __device__ __forceinline__ void release_k() const { c_.k_empty[load() % kStages].arrive_warp(); }
+    __device__ __forceinline__ void release_k() const
+    {
+        c_.k_empty[load() % kStages].arrive_warp();
+    }
     // of the first that is open.
     __device__ __forceinline__ void release_v()
     {
@@ -143,8 +149,8 @@ class Visits
         k_first_ = false;
     }
 
-    // K and V of all loads before `end`, but for the last V: it may come only after K of a load that
-    // is not known yet. k_first_: K of the first load with an open V is let go already.
+    // K and V of all loads before `end`, but for the last V: it may come only after K of a load
+    // that is not known yet. k_first_: K of the first load with an open V is let go already.
     __device__ __forceinline__ void pass(unsigned end)
     {
 #pragma unroll 1
