@@ -64,7 +64,7 @@ int choose(int dtype, int out, int d, int dv, int arch, int family, int mask, in
 
 
 # (D, Dv, kTileN, kWarps): what the tiles of sm90 use, and head dims that fill no panel
-PRODUCTS = ((64, 64, 96, 16), (64, 64, 128, 12), (96, 96, 128, 12), (128, 128, 128, 12),
+PRODUCTS = ((64, 64, 96, 16), (64, 64, 128, 12), (96, 96, 80, 16), (96, 96, 128, 12), (128, 128, 128, 12),
             (192, 128, 128, 12), (192, 192, 96, 12), (256, 256, 64, 12),
             (256, 256, 80, 12), (40, 40, 128, 12), (72, 104, 64, 12), (8, 8, 16, 12))
 
