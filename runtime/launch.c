@@ -238,7 +238,8 @@ static bool enqueue_all(const struct ready *r, const facc_args *a,
     return ok && enqueue(r, a->device, ENTRY_FORWARD, args, stream, d);
 }
 
-/* What family sm90 asks besides. */
+/* What family sm90 asks besides. The context is current: encoding a tensor map
+ * needs one. */
 static bool pack_sm90(struct facc_kernel_header *h, const facc_args *a,
                       const struct ready *r, struct diag *d)
 {
@@ -261,14 +262,14 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     args.header.bounds_report = (int *)(uintptr_t)r->report;
     args.header.schedule = r->schedule.at;
     pack_lists(args.bytes + sizeof args.header, &k->signature, a);
-    if (select_is_sm90(&r->plan->config) && !pack_sm90(&args.header, a, r, d))
-        return false;
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
                                "cuCtxPushCurrent", d))
         return false;
-    bool ok = enqueue_all(r, a, &args, stream, d);
+    bool ok = (!select_is_sm90(&r->plan->config) ||
+               pack_sm90(&args.header, a, r, d)) &&
+              enqueue_all(r, a, &args, stream, d);
     if (switched)
         driver_pop(drv);
     return ok;

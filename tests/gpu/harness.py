@@ -139,7 +139,7 @@ def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtyp
 
 def fa2(q, k, v, causal, scale=None):
     """PyTorch's FA2 on the same inputs."""
-    group = q.shape[1] // k.shape[1]
+    group = q.shape[1] // max(1, k.shape[1])
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)

@@ -185,6 +185,8 @@ static inline cu_result f_encode(void *map, int type, uint32_t rank,
                                  int swizzle, int promotion, int fill)
 {
     struct encoded *e = &rec.encoded[rec.encodes < 4 ? rec.encodes : 3];
+    if (rec.current != (cu_context)(void *)&context_object)
+        return 201; /* CUDA_ERROR_INVALID_CONTEXT, as the driver says */
     e->type = type;
     e->rank = (int)rank;
     e->interleave = interleave;
