@@ -14,7 +14,8 @@ class Consumer
         : args_(args), c_(c), group_(group), visits_(args, c, group),
           q0_(uniform(wgmma_descriptor(tiles.q(0, group), 16))),
           k0_(uniform(wgmma_descriptor(tiles.k(0), 16))),
-          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), tiles_(tiles)
+          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), tiles_(tiles), item_(0),
+          open_(false), waiting_(false)
     {
     }
 
@@ -85,6 +86,10 @@ class Consumer
     __device__ __forceinline__ void settle(const Weights &p);
     __device__ __forceinline__ void finish(const RowSum (&rows)[2], unsigned item);
     __device__ __forceinline__ void put_off(unsigned item);
+    __device__ __forceinline__ bool find(NextVisit kind, Visit &next);
+    __device__ __forceinline__ void start();
+    __device__ __forceinline__ NextVisit run_on(Visit &v, Visit &next, Weights &p);
+    __device__ __forceinline__ void drain(const Visit &v, const Weights &p);
     // This thread's first; the other is 8 further.
     static __device__ __forceinline__ int row_in_tile()
     {
@@ -101,9 +106,11 @@ class Consumer
     Weights p_;
     RowState state_;
     float factor_[2];
-    bool rescale_; // the output, by factor_; true in an item's first visit
-    bool first_;   // this visit is its item's first
-    bool waiting_; // the output of the item before is still in the accumulator
+    unsigned item_; // of the visit
+    bool open_;     // its output is in the accumulator, and no product in flight
+    bool rescale_;  // the output, by factor_; true in an item's first visit
+    bool first_;    // this visit is its item's first
+    bool waiting_;  // the output of the item before is still in the accumulator
 };
 
 // Of the product that lies ready.
@@ -170,110 +177,129 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
         p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
 }
 
+// The next visit, to a group that holds nothing; before it the output of the item that it leaves.
+// False: there is none.
+__device__ __forceinline__ bool Consumer::find(NextVisit kind, Visit &next)
+{
+#pragma unroll 1
+    for (;;) {
+        if (open_ && (kind == kNextNone || visits_.item() != item_)) {
+            RowSum rows[2];
+            whole_rows(state_, rows);
+            finish(rows, item_);
+            open_ = false;
+        }
+        if (kind != kNextBehind)
+            break;
+        kind = visits_.next(false, open_, next);
+    }
+    return kind != kNextNone;
+}
+
+// Q K^T of the visit told last, with no product in flight.
+__device__ __forceinline__ void Consumer::start()
+{
+    item_ = visits_.item();
+    first_ = !open_;
+    if (first_) {
+        reset(state_);
+        wait_q(item_);
+    }
+    visits_.hold_back();
+    visits_.pass(visits_.load());
+    const unsigned load = visits_.load();
+    wait_k(load);
+    multiply_qk(s_[0], q_descriptor(), k_descriptor(load));
+    visits_.skip_v(visits_.load());
+    wgmma_wait<0>();
+    pin(s_[0]);
+    visits_.release_k();
+}
+
+// P V of a visit, after which nothing is held.
+__device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p)
+{
+    settle_v(c_.item[item_ % kItems], v, visits_.v_open());
+    settle(p);
+    wait_v(visits_.v_open());
+    multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
+    wgmma_wait<0>();
+    visits_.release_v();
+    open_ = true;
+}
+
+// Step by step from a visit whose product lies ready, as far as the next one is known while this
+// one is held; what is known of the next then. Leaves v and its weights to `drain`.
+__device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Weights &p)
+{
+    bool reads = false;   // P V of the visit before is in flight
+    bool skipped = false; // loads between it and this one are to be let go
+#pragma unroll 1
+    for (;;) {
+        const Work &w = c_.item[item_ % kItems];
+        const unsigned load = visits_.load(); // of v
+        if (kTables && skipped) {             // the table waits for V of all loads but one before
+            wgmma_wait<0>();
+            if (reads)
+                visits_.release_v();
+            visits_.skip_v(load);
+            reads = skipped = false;
+        }
+        weigh(w, v, load, p);
+        const bool plain = visits_.goes_on();
+        if (plain) {
+            next = visits_.go_on();
+        } else {
+            wgmma_wait<0>();
+            if (reads)
+                visits_.release_v();
+            if (skipped)
+                visits_.skip_v(load);
+            const NextVisit kind = visits_.next(true, false, next);
+            if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item_))
+                return kind;
+            if (visits_.item() != item_)
+                wait_q(visits_.item());
+            visits_.skip_k(load + 1, visits_.load());
+            settle_v(w, v, load);
+        }
+        wait_k(visits_.load());
+        wgmma_wait<0>(); // P V of the visit before
+        multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
+        if (plain)
+            visits_.release_v();
+        settle(p);
+        wait_v(load);
+        multiply_pv(p_, v_descriptor(load), !first_);
+        wgmma_wait<1>();
+        pin(s_[0]);
+        visits_.release_k();
+        first_ = false;
+        if (!plain) {
+            reads = true;
+            skipped = visits_.load() - load > 1;
+            first_ = visits_.item() != item_;
+            if (first_) {
+                put_off(item_);
+                reset(state_);
+                item_ = visits_.item();
+            }
+        }
+        v = next;
+    }
+}
+
 __device__ __forceinline__ void Consumer::run()
 {
     Visit v, next;
+    Weights p;
     NextVisit kind = kNextBehind;
-    unsigned item = 0; // of v
-    bool open = false; // its output is in the accumulator
-    waiting_ = false;
 #pragma unroll 1
-    for (;;) {
-        // No product is in flight, no load held.
-#pragma unroll 1
-        for (;;) {
-            if (open && (kind == kNextNone || visits_.item() != item)) {
-                RowSum rows[2];
-                whole_rows(state_, rows);
-                finish(rows, item);
-                open = false;
-            }
-            if (kind != kNextBehind)
-                break;
-            kind = visits_.next(false, open, next);
-        }
-        if (kind == kNextNone)
-            break;
+    while (find(kind, next)) {
         v = next;
-        item = visits_.item();
-        first_ = !open;
-        if (first_) {
-            reset(state_);
-            wait_q(item);
-        }
-        visits_.hold_back();
-        visits_.pass(visits_.load());
-        const unsigned first = visits_.load();
-        wait_k(first);
-        multiply_qk(s_[0], q_descriptor(), k_descriptor(first));
-        visits_.skip_v(visits_.load());
-        wgmma_wait<0>();
-        pin(s_[0]);
-        visits_.release_k();
-
-        Weights p;
-        bool reads = false;   // P V of the visit before is in flight
-        bool skipped = false; // loads between it and this one are to be let go
-#pragma unroll 1
-        for (;;) {
-            const Work &w = c_.item[item % kItems];
-            const unsigned load = visits_.load(); // of v
-            if (kTables && skipped) { // the table waits for V of all loads but one before
-                wgmma_wait<0>();
-                if (reads)
-                    visits_.release_v();
-                visits_.skip_v(load);
-                reads = skipped = false;
-            }
-            weigh(w, v, load, p);
-            const bool plain = visits_.goes_on();
-            if (plain) {
-                next = visits_.go_on();
-            } else {
-                wgmma_wait<0>();
-                if (reads)
-                    visits_.release_v();
-                if (skipped)
-                    visits_.skip_v(load);
-                kind = visits_.next(true, false, next);
-                if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item))
-                    break;
-                if (visits_.item() != item)
-                    wait_q(visits_.item());
-                visits_.skip_k(load + 1, visits_.load());
-                settle_v(w, v, load);
-            }
-            wait_k(visits_.load());
-            wgmma_wait<0>(); // P V of the visit before
-            multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
-            if (plain)
-                visits_.release_v();
-            settle(p);
-            wait_v(load);
-            multiply_pv(p_, v_descriptor(load), !first_);
-            wgmma_wait<1>();
-            pin(s_[0]);
-            visits_.release_k();
-            first_ = false;
-            if (!plain) {
-                reads = true;
-                skipped = visits_.load() - load > 1;
-                first_ = visits_.item() != item;
-                if (first_) {
-                    put_off(item);
-                    reset(state_);
-                    item = visits_.item();
-                }
-            }
-            v = next;
-        }
-        settle_v(c_.item[item % kItems], v, visits_.v_open());
-        settle(p);
-        wait_v(visits_.v_open());
-        multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
-        wgmma_wait<0>();
-        visits_.release_v();
-        open = true;
+        start();
+        kind = run_on(v, next, p);
+        drain(v, p);
     }
     if (kOutputStaged && threadIdx.x % 32 == 0)
         tma_store_wait_read(); // the memory is this CTA's only while it runs
