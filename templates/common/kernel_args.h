@@ -64,11 +64,7 @@ enum { FACC_GRANULE = 8 };
 
 /* Threads of a CTA: of every kernel that makes a schedule, but of those that
  * need more: facc_order, and facc_summarize, whose warps have one tile each. */
-enum {
-    FACC_PREPARE_THREADS = 128,
-    FACC_SUMMARIZE_THREADS = 1024,
-    FACC_ORDER_THREADS = 1024
-};
+enum { FACC_PREPARE_THREADS = 128, FACC_SUMMARIZE_THREADS = 1024, FACC_ORDER_THREADS = 1024 };
 
 /* Ids. Rows and records of one h (or of all) are numbered by b and position:
  * item i of sequence b, of items that are `width` positions wide, has the id
@@ -77,9 +73,9 @@ enum {
  * cu_seqlens[b] / width + b, which leaves gaps. Those of head h come `ids of
  * one h` later. */
 struct facc_schedule {
-    struct facc_schedule_row *rows; /* [max_rows] */
-    int *order;                     /* [max_rows] row ids, then -1 */
-    unsigned char *entries;         /* [max_rows][max_entries], as visited */
+    struct facc_schedule_row *rows;        /* [max_rows] */
+    int *order;                            /* [max_rows] row ids, then -1 */
+    unsigned char *entries;                /* [max_rows][max_entries], as visited */
     unsigned char *q_summary[FACC_LEVELS]; /* records of Variant::QSummary */
     unsigned char *kv_summary[FACC_LEVELS];
     struct facc_schedule_bits *scan; /* [max_rows][windows][groups] or 0 */
@@ -124,8 +120,8 @@ struct facc_kernel_header {
     const float *descale_q, *descale_k, *descale_v;
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];
     /* scheduling */
-    int q_tiles;             /* query tiles per (b, h) */
-    int num_work;            /* query tiles of all (b, h), or places of a schedule */
+    int q_tiles;  /* query tiles per (b, h) */
+    int num_work; /* query tiles of all (b, h), or places of a schedule */
     /* block mask in FlexAttention's form: for each row of blocks how many
      * partial (full) blocks it has, and which; all int32, contiguous */
     const int *block_counts, *block_indices;

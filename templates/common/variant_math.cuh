@@ -174,7 +174,8 @@ FACC_FN facc_narrow facc_narrow_tanh(float factor, float by)
     const float size = fabsf(factor), square = factor * factor, a = by * factor;
     const bool fits = size >= kLeast && size <= kMost && fabsf(by) <= kMostBy;
     return facc_narrow{a * 0.99990153f, a * square * -0.32906365f,
-                       a * square * square * 0.10479579f, fits ? kSquare * facc_rcp(square) : -1.0f};
+                       a * square * square * 0.10479579f,
+                       fits ? kSquare * facc_rcp(square) : -1.0f};
 }
 
 // `widest` becomes the largest s^2 so far, or NaN for ever.

@@ -6,8 +6,8 @@
 #include "sm80/shape.cuh"
 
 // Small sections keep K and V in the L2 cache; with a mask it counts more that no head's longest
-// query tile starts late (32 heads, 128 x 64, H200: Longformer 0.59 ms in one section, 0.84 in four;
-// a window 2 % faster; causal the same; documents 1 % slower).
+// query tile starts late (32 heads, 128 x 64, H200: Longformer 0.59 ms in one section, 0.84 in
+// four; a window 2 % faster; causal the same; documents 1 % slower).
 constexpr int kSectionHeads = Variant::kHasMask || kBlockMask ? 32 : 8;
 
 __device__ __forceinline__ bool aligned_16(const void *p, const long long (&stride)[3])

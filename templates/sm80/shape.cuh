@@ -13,6 +13,7 @@
 
 #include "common/args.cuh"
 #include "common/mma.cuh"
+#include "common/program.cuh"
 #include "common/sequences.cuh"
 #include "facc_config.cuh"
 #include "facc_variant.cuh"
@@ -60,13 +61,6 @@ static_assert(kSharedBytes == kBytesNeeded, "runtime/select.c computes the same 
 static_assert(kElement == kElementF16 || kElement == kElementBf16,
               "this family takes 16-bit Q, K, V");
 
-// True: the softmax takes the accumulators as they are and folds the scale into its exponent.
-constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
-// True: cells inside the lengths may not count.
-constexpr bool kMasks = Variant::kHasMask || kBlockMask;
-// True: every tile is masked cell by cell, so no branch asks whether.
-constexpr bool kMaskAtOnce =
-    Variant::kHasMask && Variant::kAlwaysPartial && !Variant::kScanned && !kBlockMask;
 // With one group of warps and Q in registers, score and such a mask are applied between the MMAs of
 // Q K^T, which then finish some columns before they start the next; two groups hide it behind each
 // other's MMAs.
@@ -75,11 +69,6 @@ constexpr bool kScoreBetween = kGroups == 1 && kQInRegisters && !kRawScores &&
                                (kMaskBetween || !(Variant::kHasMask && Variant::kMaskNeedsScore));
 constexpr bool kBetween = kMaskBetween || kScoreBetween;
 constexpr int kTogether = !kBetween ? kStepsN : kStepsN % 2 == 0 ? 2 : 1; // pairs of column blocks
-
-__device__ __forceinline__ float minus_infinity()
-{
-    return __int_as_float(0xff800000);
-}
 
 using Scores = float[kBlocksM][kBlocksN][4];
 using Output = float[kBlocksM][kBlocksV][4];

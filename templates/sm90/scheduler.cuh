@@ -28,8 +28,7 @@ class FixedOrder
     __device__ __forceinline__ Item next(const KernelArgs &args)
     {
         const int ctas = gridDim.x, cta = blockIdx.x, tiles = args.q_tiles;
-        if constexpr (!kMasks) { // all the same work: head by head, which few K and V at a time do
-                                 // for
+        if constexpr (!kMasks) { // all the same work: head by head, for few K and V at a time
             const int number = round_++ * ctas + cta;
             return number < args.num_work ? item(args, number / tiles, number % tiles)
                                           : Item{0, 0, -1, 0};

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "common/args.cuh"
+#include "common/program.cuh"
 #include "common/sequences.cuh"
 #include "common/tables.cuh"
 #include "sm90/ptx.cuh"
@@ -42,19 +43,6 @@ static_assert(kStages == 2, "parities of K and V");
 static_assert(kElement == kElementF16 || kElement == kElementBf16,
               "this family takes 16-bit Q, K, V");
 static_assert(!kCheckBounds, "checked builds are sm80's");
-
-// True: the softmax takes the accumulators as they are and folds the scale into its exponent.
-constexpr bool kRawScores = !Variant::kHasScore && !(Variant::kHasMask && Variant::kMaskNeedsScore);
-// True: cells inside the lengths may not count.
-constexpr bool kMasks = Variant::kHasMask || kBlockMask;
-// True: every tile is masked cell by cell.
-constexpr bool kMaskAtOnce =
-    Variant::kHasMask && Variant::kAlwaysPartial && !Variant::kScanned && !kBlockMask;
-
-__device__ __forceinline__ float minus_infinity()
-{
-    return __int_as_float(0xff800000);
-}
 
 using Scores = float[kBlocksM][kBlocksN][4];
 using Rows = Variant::Row[kBlocksM][2];
@@ -114,7 +102,7 @@ struct RowState {
     float sum[2];       // of weights 2^(score - reference), of this thread's columns only
 };
 
-// What is kept of an item while its output waits to be written: of whole rows,
+// What is kept of a row while its output waits to be written.
 struct RowSum {
     float reference, sum;
 };

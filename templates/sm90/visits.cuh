@@ -57,7 +57,8 @@ class Visits
 #pragma unroll 1
         while (mine_ == 0) {
             const unsigned end = loads_ + __popc(any_);
-            if (holds && end - v_open_ > kStages) // before an item's end all its V are loaded
+            // One fewer than below: of an item without tiles the producer tells after the last V.
+            if (holds && end - v_open_ > kStages)
                 return kNextBehind;
             if (!holds)
                 pass(end);

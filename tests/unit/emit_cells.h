@@ -53,8 +53,8 @@ extern "C" float NARROW(const void *bytes, int h, int n, const float *s,
     const Variant::Diag d = Variant::diag(args, t, 0);
     float w = 0;
     for (int c = 0; c < n; c++) {
-        score[c] = Variant::narrow_score(args, t, r, k, d, base, s[c], 0, 0, 0,
-                                         w);
+        score[c] =
+            Variant::narrow_score(args, t, r, k, d, base, s[c], 0, 0, 0, w);
         widest[c] = w;
     }
     return Variant::kHasNarrow ? Variant::narrow_limit(args, t) : -2;

@@ -19,7 +19,10 @@ inline void mbarrier_expect(unsigned barrier, unsigned bytes)
 // their arguments, not only a parity.
 #define mbarrier_wait(barrier, parity) simt::wait(barrier, parity, n / slots + (__func__[5] == 'f'))
 
-inline float log2_fast(float x) { return std::log2(x); }
+inline float log2_fast(float x)
+{
+    return std::log2(x);
+}
 
 inline void tma_prefetch_map(const void *) {}
 inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2,
