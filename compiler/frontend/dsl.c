@@ -99,7 +99,14 @@ static int l_function(lua_State *L)
     return 1;
 }
 
-/* log(x, base): as Lua, log2 for base 2. Upvalue 1: Lua's function or nil. */
+/* The op that Lua takes for a base (numbers: 2 and 10), or FLOG: a quotient. */
+static enum ir_op log_of_base(lua_State *L, int i)
+{
+    lua_Number base = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : 0;
+    return base == 2 ? IR_FLOG2 : base == 10 ? IR_FLOG10 : IR_FLOG;
+}
+
+/* log(x, base): as Lua. Upvalue 1: Lua's function or nil. */
 static int l_log(lua_State *L)
 {
     struct trace *t = l_enter(L);
@@ -115,17 +122,17 @@ static int l_log(lua_State *L)
         }
         lua_Number x = l_plain_number(L, 1, "log");
         lua_Number base = based ? l_plain_number(L, 2, "log") : 0;
-        lua_pushnumber(L, !based      ? log(x)
-                          : base == 2 ? log2(x)
-                                      : log(x) / log(base));
+        lua_pushnumber(L, !based       ? log(x)
+                          : base == 2  ? log2(x)
+                          : base == 10 ? log10(x)
+                                       : log(x) / log(base));
         return 1;
     }
     uint32_t before = g->n_nodes;
-    bool binary =
-        based && lua_type(L, 2) == LUA_TNUMBER && lua_tonumber(L, 2) == 2;
+    enum ir_op op = based ? log_of_base(L, 2) : IR_FLOG;
     ir_ref x = l_operand_of(L, 1, 'f', "log");
-    ir_ref r = ir_build(g, binary ? IR_FLOG2 : IR_FLOG, &x);
-    if (based && !binary) {
+    ir_ref r = ir_build(g, op, &x);
+    if (based && op == IR_FLOG) {
         ir_ref base = l_operand_of(L, 2, 'f', "log");
         r = ir_div(g, r, ir_build(g, IR_FLOG, &base));
     }

@@ -34,6 +34,7 @@
 #define EV_F64_exp2 exp2
 #define EV_F64_log log
 #define EV_F64_log2 log2
+#define EV_F64_log10 log10
 #define EV_F64_sin sin
 #define EV_F64_cos cos
 #define EV_F64_tan tan
@@ -72,6 +73,7 @@
 #define EV_F32_exp2 exp2f
 #define EV_F32_log logf
 #define EV_F32_log2 log2f
+#define EV_F32_log10 log10f
 #define EV_F32_sin sinf
 #define EV_F32_cos cosf
 #define EV_F32_tan tanf

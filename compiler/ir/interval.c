@@ -498,6 +498,11 @@ static struct interval iv_log2(const struct interval *x)
     return logarithm(x, log2);
 }
 
+static struct interval iv_log10(const struct interval *x)
+{
+    return logarithm(x, log10);
+}
+
 static struct interval iv_tanh(const struct interval *x)
 {
     return increasing(x, tanh, ulps, -1, 1);

@@ -533,6 +533,11 @@ FACC_RULE facc_floats facc_iv_log2(facc_floats x)
     return facc_logarithm(x, log2f(x.lo), log2f(x.hi));
 }
 
+FACC_RULE facc_floats facc_iv_log10(facc_floats x)
+{
+    return facc_logarithm(x, log10f(x.lo), log10f(x.hi));
+}
+
 FACC_RULE facc_floats facc_iv_tanh(facc_floats x)
 {
     return facc_increasing(x, facc_tanh(x.lo), facc_tanh(x.hi), kUlps, -1.0f, 1.0f);

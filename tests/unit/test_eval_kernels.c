@@ -102,6 +102,7 @@ static const struct literal {
     {IR_FEXP2, {F(-3)}, F(0.125)},
     {IR_FLOG, {F(10)}, F(2.302585092994046)},
     {IR_FLOG2, {F(8)}, F(3)},
+    {IR_FLOG10, {F(1000)}, F(3)},
     {IR_FTANH, {F(0.5)}, F(0.46211715726000973)},
     {IR_FTANH_FAST, {F(0.5)}, F(0.46211715726000973)},
     {IR_FSIGMOID, {F(0)}, F(0.5)},

@@ -1,6 +1,7 @@
 /* What loading gives: declarations, graphs of different spellings, paths,
  * warnings, lines; and that the whole list of known mods loads. */
 
+#include "tests/conformance/list.h"
 #include "tests/unit/frontend_fixture.h"
 
 /* --- what loading gives ------------------------------------------- */
@@ -295,34 +296,20 @@ END_TEST
 
 START_TEST(conformance)
 {
-    FILE *f = fopen(FACC_SOURCE_DIR "/tests/conformance/mods.lua", "rb");
-    ck_assert_ptr_nonnull(f);
-    static char text[1 << 17];
-    size_t n = fread(text, 1, sizeof text - 64, f);
-    fclose(f);
-    text[n] = '\0';
-    const char *first = "local want = \"S01\"\n";
-    ck_assert(strncmp(text, first, strlen(first)) == 0);
-    int loaded = 0;
-    for (const char *p = text; (p = strstr(p, "(\"")) != NULL; p += 2) {
-        static char whole[1 << 18];
-        char name[32];
-        bool mod = (p > text + 5 && strncmp(p - 5, "score", 5) == 0) ||
-                   (p > text + 4 && strncmp(p - 4, "mask", 4) == 0);
-        if (!mod || p[-6] == '.' || sscanf(p, "(\"%31[^\"]", name) != 1)
-            continue;
-        snprintf(whole, sizeof whole, "local want = \"%s\"\n%s", name,
-                 text + strlen(first));
+    static struct list_row rows[LIST_MOST];
+    const int n = list_rows(rows);
+    for (int k = 0; k < n; k++) {
         struct load l;
-        load(&l, whole);
-        ck_assert_msg(l.ok, "%s: line %d: %s", name, l.diag.line,
+        load(&l, list_text(&rows[k]));
+        ck_assert_msg(l.ok, "%s.lua:%d: %s", rows[k].file, l.diag.line,
                       l.diag.message);
-        ck_assert_msg(*l.facts.warning == '\0', "%s: %s", name,
+        ck_assert_msg(*l.facts.warning == '\0', "%s: %s", rows[k].name,
                       l.facts.warning);
         unload(&l);
-        loaded++;
+        for (int j = 0; j < k; j++)
+            ck_assert_str_ne(rows[j].name, rows[k].name);
     }
-    ck_assert_int_ge(loaded, 109);
+    ck_assert_int_ge(n, 190);
 }
 END_TEST
 

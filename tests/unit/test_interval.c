@@ -362,6 +362,7 @@ BOTH(exp, exp(x), expf(x))
 BOTH(exp2, exp2(x), exp2f(x))
 BOTH(log, log(x), logf(x))
 BOTH(log2, log2(x), log2f(x))
+BOTH(log10, log10(x), log10f(x))
 BOTH(tanh, tanh(x), tanhf(x))
 BOTH(tanh_fast, tanh(x) * 1.0004, tanhf(x) * (1 - 0x1p-11f))
 BOTH(sigmoid, 1 / (1 + exp(-x)), 1 / (1 + expf(-x)))
@@ -392,6 +393,7 @@ static const struct {
     {IR_FEXP2, d_exp2, f_exp2},
     {IR_FLOG, d_log, f_log},
     {IR_FLOG2, d_log2, f_log2},
+    {IR_FLOG10, d_log10, f_log10},
     {IR_FTANH, d_tanh, f_tanh},
     {IR_FTANH_FAST, d_tanh_fast, f_tanh_fast},
     {IR_FSIGMOID, d_sigmoid, f_sigmoid},

@@ -176,6 +176,7 @@ static bool smooth(int row, const double x[3])
     case IR_FPOW:
     case IR_FLOG:
     case IR_FLOG2:
+    case IR_FLOG10:
     case IR_FSQRT:
     case IR_FRSQRT:
         return x[0] > 0.1;

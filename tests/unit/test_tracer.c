@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "compiler/frontend/frontend.h"
+#include "tests/conformance/list.h"
 #include "tests/fuzz/concrete.h"
 #include "tests/fuzz/modgen.h"
 
@@ -31,83 +32,20 @@ struct tally {
 
 /* --- data --------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x)
+/* Of modgen's tensors: floats in (-4, 4), ints from 0 on, below their own
+ * limit. */
+static double data_of_modgen(const struct data *d, const struct ir_tensor *t,
+                             const int64_t *at)
 {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-struct data {
-    struct eval_env env;
-    struct eval_tensor tensor[64];
-    union eval_value param[8];
-    int32_t len_q[4], len_kv[4];
-    void *block[64];
-    int n;
-};
-
-static int64_t extent_of(const struct eval_env *e, struct ir_dim d)
-{
-    switch (d.kind) {
-    case IR_DIM_B:
-        return e->B;
-    case IR_DIM_H:
-        return e->H;
-    case IR_DIM_HKV:
-        return e->Hkv;
-    case IR_DIM_Q:
-        return e->Sq;
-    case IR_DIM_KV:
-        return e->Skv;
-    case IR_DIM_FIXED:
-        break;
-    }
-    return d.extent;
-}
-
-/* Random data for every declared tensor: floats in (-4, 4), ints from low to
- * below. Every second tensor has its dimensions stored in reverse order. */
-static void fill(struct data *d, const struct ir_graph *g, int64_t low,
-                 const int64_t *below)
-{
-    ck_assert_int_le(g->n_tensors, 64);
-    ck_assert_int_le(g->n_params, 8);
-    d->n = g->n_tensors;
-    for (int t = 0; t < g->n_tensors; t++) {
-        const struct ir_tensor *decl = &g->tensors[t];
-        struct eval_tensor *x = &d->tensor[t];
-        size_t size = dtype_size(decl->dtype);
-        int64_t n = 1;
-        for (int k = 0; k < decl->rank; k++) {
-            int i = t % 2 ? k : decl->rank - 1 - k;
-            x->shape[i] = extent_of(&d->env, decl->dim[i]);
-            x->stride[i] = n;
-            n *= x->shape[i];
-        }
-        char *p = malloc((size_t)n * size);
-        ck_assert_ptr_nonnull(p);
-        d->block[t] = p;
-        x->data = p;
-        for (int64_t i = 0; i < n; i++) {
-            uint64_t r = mix((uint64_t)t << 40 ^ (uint64_t)i);
-            double v = dtype_is_float(decl->dtype)
-                           ? (double)(int64_t)(r >> 20) * 0x1p-41 - 4
-                           : (double)(low + (int64_t)(r >> 33) % below[t]);
-            dtype_store(decl->dtype, p + (size_t)i * size, v);
-        }
-    }
-    d->env.tensors = d->tensor;
-    d->env.params = d->param;
-    d->env.len_q = d->len_q;
-    d->env.len_kv = d->len_kv;
-}
-
-static void release(struct data *d)
-{
-    for (int t = 0; t < d->n; t++)
-        free(d->block[t]);
+    const struct modgen_tensor *m = modgen_tensors;
+    while (strcmp(m->name, t->name) != 0)
+        m++;
+    uint64_t r = (uint64_t)(m - modgen_tensors) << 40;
+    for (int k = 0; k < t->rank; k++)
+        r = data_mix(r + (uint64_t)at[k]);
+    (void)d;
+    return dtype_is_float(t->dtype) ? (double)(int64_t)(r >> 20) * 0x1p-41 - 4
+                                    : (double)((int64_t)(r >> 33) % m->below);
 }
 
 /* --- error analysis of one cell ----------------------------------- */
@@ -482,7 +420,7 @@ static void run_row(struct mod *m, struct eval_state **s, struct analysis *a,
     double score[TILE];
     int64_t kv0 = a->at[3];
     for (int c = 0; c < n; c++) {
-        uint64_t x = mix((uint64_t)(a->at[2] * 64 + kv0 + c));
+        uint64_t x = data_mix((uint64_t)(a->at[2] * 64 + kv0 + c));
         score[c] = (double)(float)((double)(int64_t)(x >> 16) * 0x1p-44 - 8);
         r.f64[0][c] = r.f64[1][c] = score[c];
         r.f32[c] = (float)score[c];
@@ -526,7 +464,7 @@ static void compare_mod(struct mod *m, const struct eval_env *env, int tiles,
     }
     struct analysis a = {.g = m->graph, .env = env};
     for (int i = 0; i < tiles; i++) {
-        uint64_t x = mix(seed * 64 + (uint64_t)i);
+        uint64_t x = data_mix(seed * 64 + (uint64_t)i);
         int n = (int)(env->Skv < TILE ? env->Skv : TILE);
         a.at[0] = (int64_t)(x % (uint64_t)env->B);
         a.at[1] = (int64_t)((x >> 8) % (uint64_t)env->H);
@@ -535,7 +473,7 @@ static void compare_mod(struct mod *m, const struct eval_env *env, int tiles,
             if (!eval_tile(s[k], a.at[0], a.at[1], a.at[3], n, &d))
                 report(m, d.message);
         for (int j = 0; j < rows; j++) {
-            a.at[2] = (int64_t)(mix(x + (uint64_t)j) % (uint64_t)env->Sq);
+            a.at[2] = (int64_t)(data_mix(x + (uint64_t)j) % (uint64_t)env->Sq);
             run_row(m, s, &a, t, n);
         }
     }
@@ -557,12 +495,16 @@ static void print_tally(const char *what, const struct tally *t)
 START_TEST(random_mods)
 {
     static char text[MODGEN_TEXT];
-    struct data d = {
+    static struct data d;
+    d = (struct data){
         .env = {.B = 3, .H = 4, .Hkv = 2, .Sq = 48, .Skv = 40},
         .param = {{.i = 13}, {.i = 37}, {.f = 1.25}},
         .len_q = {48, 20, 1},
         .len_kv = {40, 33, 7},
+        .varied = true,
     };
+    d.env.len_q = d.len_q;
+    d.env.len_kv = d.len_kv;
     struct tally t = {0};
     for (long k = 0; k < n_mods; k++) {
         char label[32];
@@ -571,16 +513,12 @@ START_TEST(random_mods)
         modgen(seed, text);
         snprintf(label, sizeof label, "seed %llu", (unsigned long long)seed);
         open_mod(&m, label, text);
-        if (!d.n) {
-            int64_t below[64];
-            for (int i = 0; i < modgen_n_tensors; i++)
-                below[i] = modgen_tensors[i].below;
-            fill(&d, m.graph, 0, below);
-        }
+        if (!d.n)
+            data_fill(&d, m.graph, data_of_modgen);
         compare_mod(&m, &d.env, 2, 2, seed, &t);
         close_mod(&m);
     }
-    release(&d);
+    data_free(&d);
     print_tally("random", &t);
     ck_assert_int_eq(t.outside, 0);
     ck_assert_int_gt(t.kept, t.cells / 10);
@@ -589,53 +527,32 @@ START_TEST(random_mods)
 }
 END_TEST
 
-/* The next mod's name of the list, or NULL; *p moves on. */
-static const char *next_name(const char **p, char name[32])
-{
-    while ((*p = strstr(*p, "\n")) != NULL) {
-        ++*p;
-        if (sscanf(*p, "score(\"%31[^\"]", name) == 1 ||
-            sscanf(*p, "mask(\"%31[^\"]", name) == 1)
-            return name;
-    }
-    return NULL;
-}
-
 START_TEST(conformance)
 {
-    static char list[1 << 17], text[1 << 18];
-    const char *first = "local want = \"S01\"\n";
-    FILE *f = fopen(FACC_SOURCE_DIR "/tests/conformance/mods.lua", "rb");
-    ck_assert_ptr_nonnull(f);
-    size_t n = fread(list, 1, sizeof list - 1, f);
-    fclose(f);
-    list[n] = '\0';
-    struct data d = {
-        .env = {.B = 2, .H = 4, .Hkv = 2, .Sq = 256, .Skv = 256},
-        .param = {{.i = 2}, {.i = 4}, {.i = 32}, {.i = 100}, {.f = 20}},
-        .len_q = {256, 200},
-        .len_kv = {256, 131},
-    };
+    static struct list_row rows[LIST_MOST];
+    static struct data d;
     struct tally t = {0};
-    char name[32];
-    for (const char *p = list; next_name(&p, name);) {
+    const int n = list_rows(rows);
+    for (int k = 0; k < n; k++) {
         struct mod m;
-        snprintf(text, sizeof text, "local want = \"%s\"\n%s", name,
-                 list + strlen(first));
-        open_mod(&m, name, text);
-        if (!d.n) {
-            int64_t below[64];
-            for (int i = 0; i < 64; i++)
-                below[i] = 7;
-            fill(&d, m.graph, 1, below);
-        }
-        compare_mod(&m, &d.env, 3, 4, (uint64_t)t.mods, &t);
+        open_mod(&m, rows[k].name, list_text(&rows[k]));
+        d = (struct data){
+            .env = {.B = 2, .H = 4, .Hkv = 2, .Sq = 600, .Skv = 640},
+            .len_q = {600, 470},
+            .len_kv = {640, 331},
+            .varied = true};
+        d.env.len_q = d.len_q;
+        d.env.len_kv = d.len_kv;
+        data_list(&d, m.graph, 1);
+        compare_mod(&m, &d.env, 4, 6, (uint64_t)k, &t);
         close_mod(&m);
+        data_free(&d);
     }
-    release(&d);
     print_tally("conformance", &t);
-    ck_assert_int_ge(t.mods, 109);
-    ck_assert_int_lt(t.outside, t.cells / 20);
+    ck_assert_int_ge(t.mods, 190);
+    ck_assert_int_eq(t.outside, 0);
+    ck_assert_int_lt(t.near_threshold, t.cells / 100);
+    ck_assert_int_lt(t.ill_conditioned, t.cells / 100);
 }
 END_TEST
 

@@ -2,12 +2,13 @@
  * disjunctive forms; tiers with their causes; which masks are plain or worth
  * halving; capacities. That verdicts are true and sharp is test_verdict.c's
  * matter. */
+#include <check.h>
 #include <stdio.h>
 
 #include "compiler/compile.h"
 #include "tests/unit/ir_fixture.h"
 #include "tests/unit/verdict_cells.h"
-#include "tests/unit/verdict_data.h"
+#include "tests/conformance/data.h"
 
 /* The body of a mask from line 3 on. */
 static const char *source(const char *body)

@@ -1,16 +1,22 @@
-/* Data for tests of verdicts: what the tensors of tests/conformance/masks.lua
- * hold, by their names, and random data for generated programs. Built on the
- * given seed, so that every run of a test sees the same. */
-#ifndef FACC_TEST_VERDICT_DATA_H
-#define FACC_TEST_VERDICT_DATA_H
+/* What the tensors and params of the conformance list hold, by their names,
+ * and filling of any program's tensors by a rule. Built on a given seed, so
+ * that every run of a test sees the same. */
+#ifndef FACC_TEST_DATA_H
+#define FACC_TEST_DATA_H
 
-#include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/ir/eval.h"
 
 enum { DATA_TOKENS = 2048, DATA_TENSORS = 64, DATA_PARAMS = 8 };
+
+static inline void data_die(const char *what, const char *name)
+{
+    fprintf(stderr, "%s '%s'\n", what, name);
+    abort();
+}
 
 static inline uint64_t data_mix(uint64_t x)
 {
@@ -53,8 +59,10 @@ struct data {
     union eval_value param[DATA_PARAMS];
     int32_t len_q[4], len_kv[4];
     void *block[DATA_TENSORS];
+    size_t bytes[DATA_TENSORS];
     int n;
     uint64_t seed;
+    bool varied; /* strides: dimensions in turn stored in reverse order */
     struct documents docs, docs_b[4];
     int32_t page[4][DATA_TOKENS / 16]; /* -1: invalid */
 };
@@ -108,15 +116,13 @@ static inline double data_level(int64_t i)
     return (double)level;
 }
 
-/* Element at[] of a tensor of masks.lua. */
-static inline double data_value(const struct data *d, const char *name,
-                                const int64_t *at)
+/* Element at[] of an integer or bool tensor of the list. */
+static inline double data_whole(const struct data *d, const char *name,
+                                const int64_t *at, uint64_t any)
 {
-    int64_t i = at[0];
-    uint64_t any = (uint64_t)((at[0] * 8191 + at[1]) * 8191 + at[2]) * 64 +
-                   (uint64_t)at[3];
+    const int64_t i = at[0];
 #define IS(x) (strcmp(name, x) == 0)
-#define RANDOM(n) data_pick(d->seed, any + (uint64_t)name[0] * 1000003u, n)
+#define RANDOM(n) data_pick(d->seed, any, n)
     if (IS("id"))
         return d->docs.id[i];
     if (IS("off"))
@@ -136,45 +142,107 @@ static inline double data_value(const struct data *d, const char *name,
     if (IS("start"))
         return (double)(512 * i);
     if (IS("length"))
-        return (double)(700 + 300 * i);
-    if (IS("shift") || IS("batch_number"))
-        return (double)i + (IS("shift") ? 0.5 : 0);
+        return (double)(400 + 300 * i);
     if (IS("page"))
         return d->page[i][at[1]];
     if (IS("global"))
-        return i < 2 || i == 700;
+        return i < 2 || i == 450;
     if (IS("limit"))
         return (double)(i / 2 + RANDOM(64));
     if (IS("level"))
         return data_level(i);
+    if (IS("level_of_batch"))
+        return (double)i;
     if (IS("block_map"))
         return RANDOM(3) == 0;
     if (IS("block_size"))
         return RANDOM(4) == 0 ? (double)RANDOM(64) : 64;
     if (IS("row_flag"))
         return i % 500 < 300;
-    if (IS("col_flag"))
+    if (IS("batch_flag"))
         return (at[1] + 77 * i) % 400 < 250;
     if (IS("dense"))
         return at[2] / 100 != at[3] / 130;
-    if (IS("head_sign"))
-        return i % 2 == 0 ? -1 : 1;
     if (IS("token_window"))
         return (double)(20 + RANDOM(200));
     if (IS("first_of") || IS("end_of"))
-        return d->docs.first[2 * i + (IS("end_of") ? 1 : 0)];
+        return 2 * i + 1 > DATA_TOKENS
+                   ? 0
+                   : d->docs.first[2 * i + (IS("end_of") ? 1 : 0)];
     if (IS("prefix_of"))
         return i / 2 < 3 ? (double)(i / 2) : 3;
     if (IS("route"))
         return (double)RANDOM(12);
     if (IS("cluster"))
         return (double)(i / 128 * 3 + RANDOM(3));
-    if (IS("rel") || IS("weight"))
-        return (double)RANDOM(4096) / 1024 - (double)(i / 256 % 3);
-    ck_abort_msg("no data for tensor '%s'", name);
+    if (IS("shuffled"))
+        return (double)RANDOM(DATA_TOKENS);
+    if (IS("three"))
+        return 3;
+    if (IS("dist") || IS("edge"))
+        return (double)RANDOM(8);
+    if (IS("path"))
+        return (double)RANDOM(6);
+    if (IS("flag"))
+        return 1;
+    if (IS("count_u8"))
+        return (double)RANDOM(200);
+    if (strncmp(name, "count_", 6) == 0)
+        return (double)RANDOM(200) - 100;
+    data_die("no data for tensor", name);
     return 0;
 #undef IS
+}
+
+/* The same of a float tensor. */
+static inline double data_float(const struct data *d, const char *name,
+                                const int64_t *at, uint64_t any)
+{
+    const int64_t i = at[0];
+#define IS(x) (strcmp(name, x) == 0)
+    if (IS("shift") || IS("batch_number"))
+        return (double)i + (IS("shift") ? 0.5 : 0);
+    if (IS("head_sign"))
+        return i % 2 == 0 ? -1 : 1;
+    if (IS("slopes"))
+        return 1 / (double)(4 << 2 * i);
+    if (IS("factor"))
+        return 1.5;
+    if (IS("weight"))
+        return (double)RANDOM(4096) / 1024 - (double)(i / 256 % 3);
+    if (IS("q_scale") || IS("k_scale"))
+        return 0.5 + (double)RANDOM(4096) / 4096;
+    return (double)RANDOM(4096) / 2048 - 1;
+#undef IS
 #undef RANDOM
+}
+
+static inline double data_of_list(const struct data *d,
+                                  const struct ir_tensor *t, const int64_t *at)
+{
+    uint64_t any = 0;
+    for (const char *s = t->name; *s; s++)
+        any = any * 31 + (unsigned char)*s;
+    for (int k = 0; k < t->rank; k++)
+        any = data_mix(any + (uint64_t)at[k]);
+    return dtype_is_float(t->dtype) ? data_float(d, t->name, at, any)
+                                    : data_whole(d, t->name, at, any);
+}
+
+/* Strides of tensor t; how many elements they reach over. Views take every
+ * n-th element of something larger. */
+static inline int64_t data_strides(struct data *d, const struct ir_tensor *decl,
+                                   int t)
+{
+    struct eval_tensor *x = &d->tensor[t];
+    int64_t n = strncmp(decl->name, "view", 4) == 0 ? decl->name[4] - '0' : 1;
+    for (int k = 0; k < decl->rank; k++) {
+        int i = d->varied && t % 2 ? k : decl->rank - 1 - k;
+        x->shape[i] = data_extent(&d->env, decl->dim[i]);
+        x->stride[i] = n;
+        n *= x->shape[i];
+    }
+    return n;
 }
 
 /* Makes every tensor that the graph declares; value gives element at[]. */
@@ -183,39 +251,56 @@ static inline void data_fill(struct data *d, const struct ir_graph *g,
                                              const struct ir_tensor *t,
                                              const int64_t *at))
 {
-    ck_assert_int_le(g->n_tensors, DATA_TENSORS);
+    if (g->n_tensors > DATA_TENSORS || g->n_params > DATA_PARAMS)
+        data_die("too many tensors or params in", g->file);
     d->n = g->n_tensors;
     for (int t = 0; t < g->n_tensors; t++) {
         const struct ir_tensor *decl = &g->tensors[t];
         struct eval_tensor *x = &d->tensor[t];
         size_t size = dtype_size(decl->dtype);
-        int64_t n = 1;
-        for (int k = decl->rank; k-- > 0;) {
-            x->shape[k] = data_extent(&d->env, decl->dim[k]);
-            x->stride[k] = n;
-            n *= x->shape[k];
-        }
-        char *p = malloc((size_t)n * size + 1);
-        ck_assert_ptr_nonnull(p);
+        int64_t count = 1;
+        d->bytes[t] = (size_t)data_strides(d, decl, t) * size;
+        for (int k = 0; k < decl->rank; k++)
+            count *= x->shape[k];
+        char *p = calloc(d->bytes[t] + 1, 1);
+        if (!p)
+            data_die("no memory for tensor", decl->name);
         x->data = d->block[t] = p;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at[IR_MAX_RANK] = {0}, rest = i;
-            for (int k = decl->rank; k-- > 0; rest /= x->shape[k])
+        for (int64_t i = 0; i < count; i++) {
+            int64_t at[IR_MAX_RANK] = {0}, rest = i, offset = 0;
+            for (int k = decl->rank; k-- > 0; rest /= x->shape[k]) {
                 at[k] = rest % x->shape[k];
-            dtype_store(decl->dtype, p + (size_t)i * size, value(d, decl, at));
+                offset += at[k] * x->stride[k];
+            }
+            dtype_store(decl->dtype, p + (size_t)offset * size,
+                        value(d, decl, at));
         }
     }
     d->env.tensors = d->tensor;
     d->env.params = d->param;
 }
 
-static inline double data_of_list(const struct data *d,
-                                  const struct ir_tensor *t, const int64_t *at)
+static inline void data_param(struct data *d, const struct ir_graph *g, int k)
 {
-    return data_value(d, t->name, at);
+    static const struct {
+        const char *name;
+        double value;
+    } known[] = {{"W", 32}, {"w", 100},   {"position", 77},
+                 {"c", 20}, {"qs", 0.75}, {"ks", 1.25}};
+    const char *name = g->params[k].name;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(name, known[i].name) != 0)
+            continue;
+        if (dtype_is_float(g->params[k].dtype))
+            d->param[k].f = known[i].value;
+        else
+            d->param[k].i = (int64_t)known[i].value;
+        return;
+    }
+    data_die("no data for param", name);
 }
 
-/* Data of masks.lua for lengths up to DATA_TOKENS. */
+/* Data of a program of the list for d->env, lengths up to DATA_TOKENS. */
 static inline void data_list(struct data *d, const struct ir_graph *g,
                              uint64_t seed)
 {
@@ -225,9 +310,8 @@ static inline void data_list(struct data *d, const struct ir_graph *g,
         documents_make(&d->docs_b[b], seed + 1 + (uint64_t)b, 200 + 200 * b);
     data_pages(d);
     data_fill(d, g, data_of_list);
-    const int64_t params[3] = {32, 100, 77}; /* W, w, position */
-    for (int k = 0; k < 3; k++)
-        d->param[k].i = params[k];
+    for (int k = 0; k < g->n_params; k++)
+        data_param(d, g, k);
 }
 
 static inline void data_free(struct data *d)
