@@ -1,32 +1,51 @@
 #!/bin/sh
-# Makes examples/pictures/*.png anew with `facc mask`: 512 tokens, tiles of
-# 64 x 32. usage: sh examples/pictures.sh [path/to/facc]
+# Makes examples/pictures/*.png anew with `facc mask`: all masks of examples/,
+# 512 tokens in tiles of 64 x 32 unless a line says otherwise, on the inputs of
+# inputs.py. usage: sh examples/pictures.sh [path/to/facc]
 set -eu
 cd "$(dirname "$0")/.."
 facc=${1:-build/release/facc}
-data=build/pictures
-mkdir -p "$data" examples/pictures
+build/venv/bin/python examples/inputs.py >/dev/null
+mkdir -p examples/pictures
 
-build/venv/bin/python - "$data" <<'P'
-import sys
-import numpy as np
-tokens = np.arange(512, dtype=np.int32)
-documents = np.searchsorted([90, 130, 300, 420], tokens, "right").astype(np.int32)
-branches = np.searchsorted([160, 270, 330, 460], tokens, "right").astype(np.int32)
-np.save(f"{sys.argv[1]}/ids.npy", documents[None])
-np.save(f"{sys.argv[1]}/branch.npy", branches[None])
-np.save(f"{sys.argv[1]}/prefix.npy", np.array([170], np.int32))
-P
-
+# picture NAME OPTION...
 picture() {
     name=$1
     shift
-    "$facc" mask "examples/$name.lua" --sq 512 --tile 64x32 "$@" -o "examples/pictures/$name.png"
+    case "$*" in *--sq*) ;; *) set -- "$@" --sq 512 ;; esac
+    case "$*" in *--tile*) ;; *) set -- "$@" --tile 64x32 ;; esac
+    for file in "build/inputs/$name"/*.npy; do
+        [ ! -e "$file" ] || set -- "$@" --tensor "$(basename "$file" .npy)=$file"
+    done
+    "$facc" mask "examples/$name.lua" "$@" -o "examples/pictures/$name.png"
 }
-picture sliding_window --param window=150
-picture document_causal --tensor ids=$data/ids.npy
-picture prefix_lm --tensor prefix=$data/prefix.npy
-picture shared_prefix --tensor branch=$data/branch.npy
+picture bigbird --sq 1024 --tile 64x64
+picture block_diagonal
+picture block_diffusion
+picture block_sparse
+picture causal
+picture causal_bottom_right --sq 128 --skv 512
+picture causal_images
+picture chunked --param chunk=128
+picture dense_mask
 picture dilated
+picture document
+picture document_causal
+picture duo_attention
 picture longformer
 picture natten
+picture packed_causal
+picture padding
+picture paged --sq 64 --skv 512 --tile 16x32 --batch 1
+picture prefix_lm
+picture ring_shard --param q0=300 --param kv0=100
+picture sentence_softcap
+picture shared_prefix
+picture sliding_tile --sq 1536 --tile 32x32
+picture sliding_window --param window=128
+picture sparse_transformer
+picture speculative_tree --sq 48 --skv 512 --tile 16x32
+picture streaming_sinks
+picture swin --sq 49 --tile 7x7 --batch 15
+picture tree
+picture var_levels --sq 680

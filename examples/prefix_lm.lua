@@ -1,5 +1,9 @@
--- Prefix LM: the first prefix[b] tokens are seen by all, the rest causally.
+-- Prefix LM (T5, UniLM, GLM): the first prefix[b] tokens are seen by all, the rest causally.
 -- facc.mods has it; written out: kv < prefix[b] or q >= kv.
+--   prefix  i32 [B]
+--
+-- build/release/facc run examples/prefix_lm.lua --random 1,8,2,512,512,64 \
+--     --tensor prefix=build/inputs/prefix_lm/prefix.npy --stats
 local facc = require "facc"
 local prefix = facc.tensor("prefix", "i32", { "B" })
 

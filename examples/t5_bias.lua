@@ -1,5 +1,9 @@
--- T5's relative bias (bidirectional, 32 buckets, distances up to 128): a near
--- distance has a bucket of its own, far ones share buckets of growing width.
+-- T5's relative bias (Raffel et al. 2020; bidirectional, 32 buckets, distances up to 128): a
+-- near distance has a bucket of its own, far ones share buckets of growing width.
+--   bias  f32 [32, H]
+--
+-- build/release/facc run examples/t5_bias.lua --random 1,8,2,512,512,64 \
+--     --tensor bias=build/inputs/t5_bias/bias.npy --stats
 local facc = require "facc"
 local bias = facc.tensor("bias", "f32", { 32, "H" })
 local edges = { 12, 16, 23, 32, 46, 64, 91 } -- 8 * 2^(k/2), rounded up

@@ -94,6 +94,7 @@ step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
 step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python
+step "examples" build/venv/bin/python -m unittest discover -s tests/examples
 step "benchmarks' drivers" build/venv/bin/python -m unittest discover -s tests/bench
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 [ $long = 1 ] || step "sm90, the warps on the CPU" warps tags.listed numbers.alibi softmax.narrow

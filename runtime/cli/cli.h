@@ -87,6 +87,7 @@ struct options {
     int32_t family;          /* FACC_FAMILY_… */
     const char *lengths, *csv, *picture; /* bench: a list; paths */
     bool peers;                          /* bench */
+    bool timings;                        /* emit */
     const char *positional[256];
     int n_positional;
 };

@@ -51,7 +51,8 @@ enum option_id {
     OPT_LENGTHS,
     OPT_CSV,
     OPT_PICTURE,
-    OPT_PEERS
+    OPT_PEERS,
+    OPT_TIMINGS
 };
 
 static const struct option all_options[] = {
@@ -97,6 +98,7 @@ static const struct option all_options[] = {
     {"csv", required_argument, NULL, OPT_CSV},
     {"picture", required_argument, NULL, OPT_PICTURE},
     {"peers", no_argument, NULL, OPT_PEERS},
+    {"timings", no_argument, NULL, OPT_TIMINGS},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -360,6 +362,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_PACKED       ? &o->packed
            : id == OPT_BLOCK_MASK   ? &o->block_mask
            : id == OPT_PEERS        ? &o->peers
+           : id == OPT_TIMINGS      ? &o->timings
                                     : NULL;
 }
 

@@ -199,6 +199,8 @@ want 0 'kPacked = true' "$facc" emit alibi.lua --what config --packed
 want 0 'FACC_SCHEDULED 1' "$facc" emit alibi.lua --what config --packed
 want 0 'FACC_SCHEDULED 1' "$facc" emit alibi.lua --what config --block-mask
 want 0 'FACC_SCHEDULED 1' "$facc" emit "$root/examples/document.lua" --what config
+want 0 'document.lua: [0-9.]* ms: [0-9.]* load .*, [0-9.]* emit' "$facc" emit "$root/examples/document.lua" --timings
+want 2 'wants a FILE.lua' "$facc" emit --mask 'q >= kv' --timings
 want 0 'for packed sequences' "$facc" explain alibi.lua --packed
 want 0 'block lists given' "$facc" explain alibi.lua --block-mask
 want 2 'no option' "$facc" run --packed
@@ -215,7 +217,7 @@ want 1 'family sm90 has no checked debug build' "$facc" emit alibi.lua --what co
 want 2 '--layout is any or aligned' "$facc" explain alibi.lua --layout straight
 want 2 '--family is auto, sm80 or sm90' "$facc" explain alibi.lua --family sm100
 want 0 'tier +analytic' "$facc" explain alibi.lua
-want 0 'tier +ranged: .*ids.* line 7' "$facc" explain "$root/examples/document.lua"
+want 0 'tier +ranged: .*ids.* line 10' "$facc" explain "$root/examples/document.lua"
 want 0 '"tier":[[:space:]]*"ranged"' "$facc" explain "$root/examples/document.lua" --json
 want 0 'entries' "$facc" cache ls
 want 0 'CPU' "$facc" doctor
