@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 import types
 import unittest
@@ -139,6 +140,25 @@ class Commands(unittest.TestCase):
                 done = subprocess.run([FACC, *words[1:], "--device", "cpu"], cwd=ROOT, text=True,
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_readme(self):
+        """Its commands run; those with files of the reader's own are skipped."""
+        blocks = re.findall(r"```sh\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.S)
+        lines = "".join(blocks).replace("\\\n", " ").splitlines()
+        commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
+        commands = [c for c in commands if c and c[0] == "build/release/facc" and "q.npy" not in c]
+        self.assertGreater(len(commands), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            for words in commands:
+                with self.subTest(" ".join(words)):
+                    words = [f"{folder}/{w}" if w == "natten.png" else w for w in words[1:]]
+                    done = subprocess.run([FACC, *words], cwd=ROOT, text=True, stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_python(self):
+        path = {**os.environ, "PYTHONPATH": str(ROOT / "runtime" / "python")}
+        subprocess.run([sys.executable, EXAMPLES / "packed.py"], check=True, env=path, stdout=subprocess.DEVNULL)
 
     def test_comments(self):
         """The head names each tensor with its type and rank, each param."""
