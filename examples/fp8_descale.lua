@@ -4,7 +4,7 @@
 --   q_descale  f32 [B, Hkv]
 --   k_descale  f32 [B, Hkv]
 --
--- build/release/facc run examples/fp8_descale.lua --random 1,8,2,512,512,64 --dtype e4m3 \
+-- build/release/facc run examples/fp8_descale.lua --random 1,8,2,512,512,64 \
 --     --tensor q_descale=build/inputs/fp8_descale/q_descale.npy \
 --     --tensor k_descale=build/inputs/fp8_descale/k_descale.npy --stats
 local facc = require "facc"

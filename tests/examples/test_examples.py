@@ -13,6 +13,7 @@ import tempfile
 import time
 import types
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -176,6 +177,33 @@ class Commands(unittest.TestCase):
             for declared in program.params:
                 with self.subTest(name, param=declared.name):
                     self.assertRegex(head, rf"(?m)^--   .*\b{declared.name}\b.* {declared.dtype} param")
+
+
+DEVICE = "cpu" if os.environ.get("FACC_TEST_DEVICE") == "cpu" else "gpu"
+
+
+@unittest.skipUnless(DEVICE == "cpu" or os.path.exists("/dev/nvidia0"), "no GPU here")
+class OnGpu(unittest.TestCase):
+    """The command of each file by `facc check`: the kernels against facc's
+    own oracle, which Numbers holds against NumPy. Needs no PyTorch."""
+
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run([sys.executable, EXAMPLES / "inputs.py"], check=True, stdout=subprocess.DEVNULL)
+
+    def check(self, name, family):
+        words = [FACC, "check", *command_of(name)[2:-1], "--device", DEVICE, "--dtype", "bf16", "--family", family]
+        if "tanh_fast" in (EXAMPLES / f"{name}.lua").read_text():
+            words += ["--lse-limit", "2e-4"]
+        done = subprocess.run(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+    def test_check(self):
+        jobs = [(name, family) for name in NAMES for family in ("auto", "sm80")]
+        with ThreadPoolExecutor(8 if DEVICE == "gpu" else 1) as pool:  # NVRTC is what takes long
+            for job, (code, text) in zip(jobs, pool.map(lambda j: self.check(*j), jobs)):
+                with self.subTest(job):
+                    self.assertEqual(code, 0, text)
 
 
 class Lists(unittest.TestCase):
