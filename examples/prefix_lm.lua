@@ -1,4 +1,4 @@
--- Prefix LM (T5, UniLM, GLM): the first prefix[b] tokens are seen by all, the rest causally.
+-- Prefix LM (T5, GLM, PaliGemma): the first prefix[b] tokens are seen by all, the rest causally.
 -- facc.mods has it; written out: kv < prefix[b] or q >= kv.
 --   prefix  i32 [B]
 --
