@@ -195,6 +195,28 @@ static const char *load(struct emitter *e, enum place p, ir_ref r)
     return text;
 }
 
+/* "facc_load_f16, 3": how the elements of a row are read, and the dimension
+ * that it runs along. */
+static const char *row_reader(struct emitter *e, ir_ref load)
+{
+    const struct ir_node *n = ir_node(e->g, load);
+    return writer_format(e, "facc_load_%s, %" PRIu32,
+                         dtype_name(e->g->tensors[n->i].dtype), n->n - 1);
+}
+
+/* A sum of products along the rows that the operands are the beginnings of. */
+static const char *dot(struct emitter *e, enum place p, ir_ref r)
+{
+    const ir_ref a = ir_arg(e->g, r, 0), b = ir_arg(e->g, r, 1);
+    return writer_format(
+        e,
+        "facc_dot<%" PRId64 ", %s, %s>(args.tensors[%" PRId64 "], %s, "
+        "args.tensors[%" PRId64 "], %s)",
+        ir_dot_length(e->g, r), row_reader(e, a), row_reader(e, b),
+        ir_node(e->g, a)->i, expr_offset_part(e, p, a), ir_node(e->g, b)->i,
+        expr_offset_part(e, p, b));
+}
+
 /* --- logic --------------------------------------------------------------- */
 
 /* Where an operand of n-ary logic is decided: a place, or p itself. */
@@ -357,6 +379,8 @@ static const char *inline_text(struct emitter *e, enum place p, ir_ref r)
         return load(e, p, r);
     if (op == IR_LEN_Q || op == IR_LEN_KV)
         return length(e, p, r);
+    if (op == IR_DOT)
+        return dot(e, p, r);
     if (op == IR_AND || op == IR_OR)
         return logic(e, p, r);
     const char *folded = p == PLACE_SCORE ? score_folded(e, r) : NULL;

@@ -73,6 +73,8 @@ static int op_cost(const struct ir_node *n)
         return 20;
     if (n->op == IR_LEN_Q || n->op == IR_LEN_KV)
         return 20;
+    if (n->op == IR_DOT)
+        return 200;
     if (!*text)
         return (int)(n->n < 64 ? n->n : 64);
     for (size_t k = 0; k < sizeof cheap / sizeof *cheap; k++)

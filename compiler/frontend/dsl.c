@@ -3,7 +3,7 @@
  * log, pow. Traced numbers give IR nodes; plain numbers give numbers, from
  * Lua's own function under math.*, from the op's f64 evaluation under facc.*.
  * Called by the Lua VM. */
-#include "compiler/frontend/trace.h"
+#include "compiler/frontend/vectors.h"
 
 #include <math.h>
 #include <string.h>
@@ -215,7 +215,8 @@ static int l_max_min(lua_State *L)
     l_enter(L);
     int n = lua_gettop(L);
     bool under_math = !lua_isnil(L, lua_upvalueindex(2));
-    if (!under_math && lua_type(L, 2) == LUA_TFUNCTION)
+    if (!under_math &&
+        (lua_type(L, 2) == LUA_TFUNCTION || (n == 1 && value_is_vector(L, 1))))
         return l_reduce_numbers(L, max);
     if (!l_any_traced(L) && under_math) {
         lua_pushvalue(L, lua_upvalueindex(2));

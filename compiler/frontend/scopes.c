@@ -1,7 +1,7 @@
 /* facc.where and facc.sum/any/all/max/min(n, f): inner functions explored in
  * a scope of their own and merged into one value, so that n conditions cost n
  * and not 2^n paths. Called by the Lua VM. */
-#include "compiler/frontend/trace.h"
+#include "compiler/frontend/vectors.h"
 
 /* --- where -------------------------------------------------------- */
 
@@ -66,6 +66,8 @@ static int l_where(lua_State *L)
 
 enum reduction { REDUCE_SUM, REDUCE_ANY, REDUCE_ALL, REDUCE_MAX, REDUCE_MIN };
 static const char *const reduction_name[] = {"sum", "any", "all", "max", "min"};
+static const char *const vector_name[] = {"facc.sum", "facc.any", "facc.all",
+                                          "facc.max", "facc.min"};
 
 static lua_Integer l_count(lua_State *L, enum reduction what)
 {
@@ -130,8 +132,12 @@ static void l_term(lua_State *L, lua_Integer k, const char *name)
         l_push_value(L, r);
 }
 
+/* (n, f), or one vector. */
 static int l_reduce(lua_State *L, enum reduction what)
 {
+    if (lua_isnoneornil(L, 2) && value_is_vector(L, 1))
+        return l_reduce_vector(L, what == REDUCE_MAX, what == REDUCE_SUM,
+                               vector_name[what]);
     lua_Integer n = l_count(L, what);
     lua_settop(L, 2);
     if (n == 0 && what != REDUCE_SUM)
@@ -182,6 +188,9 @@ static int l_any_all(lua_State *L)
     enum { MOST = 1 << 16 };
     struct trace *t = l_enter(L);
     bool any = lua_toboolean(L, lua_upvalueindex(1));
+    if (lua_isnoneornil(L, 2) && value_is_vector(L, 1))
+        return l_any_all_vector(L, any,
+                                vector_name[any ? REDUCE_ANY : REDUCE_ALL]);
     lua_Integer n = l_count(L, any ? REDUCE_ANY : REDUCE_ALL);
     lua_settop(L, 2);
     if (t->env)
@@ -205,6 +214,7 @@ void l_open_scopes(lua_State *L, int facc)
 {
     lua_pushcfunction(L, l_where);
     lua_setfield(L, facc, "where");
+    l_open_vectors(L, facc);
     lua_pushcfunction(L, l_sum);
     lua_setfield(L, facc, "sum");
     for (int any = 0; any < 2; any++) {

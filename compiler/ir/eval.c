@@ -37,6 +37,10 @@ static size_t lay_out(struct eval_state *s, char *base)
     s->bad = carve(base, &used, p->n_steps * sizeof *s->bad);
     s->any_bad = carve(base, &used, p->n_steps * sizeof *s->any_bad);
     s->offset = carve(base, &used, columns * sizeof *s->offset);
+    for (int k = 0; k < 2 && p->has_dot; k++) {
+        s->row_offset[k] = carve(base, &used, columns * sizeof(int64_t));
+        s->row[k] = carve(base, &used, columns * sizeof(double));
+    }
     for (uint32_t j = 0; j < p->n_steps; j++) {
         const struct eval_step *t = &p->step[j];
         size_t n = t->wide || t->spread ? columns : 1;
@@ -280,6 +284,61 @@ static void run_length(struct eval_state *s, uint32_t step, int64_t *d, int n)
     }
 }
 
+/* Offsets of a load's elements, inside the tensor; where a read is bad, of
+ * some element. False: there is none. */
+static bool row_offsets(struct eval_state *s, uint32_t step, int64_t *offset)
+{
+    const struct eval_plan *p = s->plan;
+    const struct eval_step *t = &p->step[step];
+    const struct eval_tensor *m = &s->env->tensors[t->i];
+    const int n = t->wide ? s->n_kv : 1;
+    for (int i = 0; i < n; i++)
+        offset[i] = 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        const uint32_t a = p->arg[t->first + k];
+        const int64_t *x = s->val[a], extent = m->shape[k];
+        const bool wide = p->step[a].wide;
+        if (extent <= 0)
+            return false;
+        for (int i = 0; i < n; i++)
+            if (!is_outside(x[wide ? i : 0], extent))
+                offset[i] = ev_wrap_add(
+                    offset[i], ev_wrap_mul(m->stride[k], x[wide ? i : 0]));
+    }
+    return true;
+}
+
+/* The d-th elements of the rows that begin where the load of an operand
+ * reads. */
+static void row_elements(struct eval_state *s, const struct eval_step *load,
+                         int which, int64_t d)
+{
+    const struct ir_tensor *decl = &s->plan->graph->tensors[load->i];
+    const struct eval_tensor *m = &s->env->tensors[load->i];
+    const size_t size = dtype_size(decl->dtype);
+    const int64_t first = m->stride[load->n - 1] * d * (int64_t)size;
+    s->k->gather(decl->dtype, load->wide ? s->n_kv : 1, s->row[which],
+                 (const char *)m->data + first, s->row_offset[which]);
+}
+
+/* Sums along the rows, in their order. */
+static void run_dot(struct eval_state *s, const struct eval_step *t, void *d,
+                    int n)
+{
+    const struct eval_plan *p = s->plan;
+    const struct eval_step *a = eval_arg(p, t, 0), *b = eval_arg(p, t, 1);
+    const struct ir_tensor *decl = &p->graph->tensors[a->i];
+    bool any = true;
+    memset(d, 0, (size_t)n * element_size(s->prec, IR_FLOAT));
+    for (uint32_t k = 0; k < 2; k++)
+        any &= row_offsets(s, p->arg[t->first + k], s->row_offset[k]);
+    for (int64_t k = 0; any && k < decl->dim[a->n - 1].extent; k++) {
+        row_elements(s, a, 0, k);
+        row_elements(s, b, 1, k);
+        s->k->mac(n, d, s->row[0], a->wide, s->row[1], b->wide);
+    }
+}
+
 /* Repeats a scalar over the columns. */
 static void spread(const struct eval_state *s, const struct eval_step *t,
                    void *d)
@@ -313,6 +372,8 @@ static void run_step(struct eval_state *s, uint32_t step)
         run_length(s, step, d, n);
     else if (ir_op_is_load(op))
         run_load(s, step, d, n);
+    else if (op == IR_DOT)
+        run_dot(s, t, d, n);
     else if (t->n == 0)
         run_leaf(s, t, d);
     else

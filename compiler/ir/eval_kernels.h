@@ -23,6 +23,9 @@ struct eval_kernels {
     /* d[i] = data[off[i]] as the IR type of `t` */
     void (*gather)(enum dtype t, int n, void *d, const void *data,
                    const int64_t *off);
+    /* d[i] += a[i] * b[i], floats; of an operand that is not wide a[0] */
+    void (*mac)(int n, void *d, const void *a, bool a_wide, const void *b,
+                bool b_wide);
 };
 
 /* The best set that this machine runs. */

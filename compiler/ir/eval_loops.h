@@ -158,8 +158,28 @@ EV_TARGET static void EV_FN(gather)(enum dtype t, int n, void *d,
     }
 }
 
+/* d += a * b; one element of what is not wide. */
+EV_TARGET static void EV_FN(mac)(int n, void *d, const void *a, bool a_wide,
+                                 const void *b, bool b_wide)
+{
+    FT *restrict sum = d;
+    const FT *x = a, *y = b;
+    if (a_wide && b_wide) {
+        for (int i = 0; i < n; i++)
+            sum[i] += x[i] * y[i];
+    } else {
+        const FT *wide = a_wide ? x : y, one = a_wide ? y[0] : x[0];
+        if (!a_wide && !b_wide)
+            sum[0] += x[0] * y[0];
+        else
+            for (int i = 0; i < n; i++)
+                sum[i] += wide[i] * one;
+    }
+}
+
 static const struct eval_kernels EV_FN(kernels) = {
-    EV_FN(table), EV_FN(axpy), EV_FN(test), EV_FN(index), EV_FN(gather),
+    EV_FN(table), EV_FN(axpy),   EV_FN(test),
+    EV_FN(index), EV_FN(gather), EV_FN(mac),
 };
 
 #undef EV_CAT4

@@ -16,7 +16,7 @@ static enum eval_scope scope_of(const struct eval_plan *p, uint8_t deps)
 static bool has_own_rule(enum ir_op op)
 {
     return ir_op_info(op)->n < 0 || ir_op_info(op)->n == 0 || op == IR_LEN_Q ||
-           op == IR_LEN_KV;
+           op == IR_LEN_KV || op == IR_DOT;
 }
 
 /* Very rough, in simple vector ops. */
@@ -24,6 +24,8 @@ static int op_cost(enum ir_op op, uint32_t n)
 {
     if (eval_is_read(op))
         return 4;
+    if (op == IR_DOT)
+        return 200;
     if (has_own_rule(op))
         return (int)(n < 1000 ? n : 1000);
     const char *dsl = ir_op_info(op)->dsl;
@@ -44,6 +46,7 @@ static void fill_steps(struct eval_plan *p, const ir_ref *order,
         enum eval_scope scope = scope_of(p, x->deps);
         position[order[j]] = j;
         t->op = x->op;
+        p->has_dot |= x->op == IR_DOT;
         t->type = x->type;
         t->scope = (uint8_t)scope;
         t->wide = scope == EVAL_COL || scope == EVAL_CELL;

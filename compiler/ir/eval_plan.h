@@ -35,7 +35,7 @@ struct eval_plan {
     uint32_t *list[EVAL_SCOPES]; /* steps of a scope, operands first */
     uint32_t n_list[EVAL_SCOPES];
     uint32_t score, keep; /* steps of the roots */
-    bool has_score, has_mask;
+    bool has_score, has_mask, has_dot;
     bool one_sided;  /* values by position, EVAL_COL, instead of the roots */
     uint32_t *value; /* one_sided: steps of the nodes asked for */
     int cost;
@@ -54,6 +54,9 @@ struct eval_state {
     uint8_t **bad;   /* by step: poisoned elements; NULL without taint */
     bool *any_bad;   /* by step: some element of bad is set */
     int64_t *offset; /* scratch, max_kv */
+    /* of dot products: offsets of the rows, elements of them */
+    int64_t *row_offset[2];
+    void *row[2];
 };
 
 static inline const struct eval_step *

@@ -376,6 +376,25 @@ ir_ref ir_load(struct ir_graph *g, int tensor, int n_index, const ir_ref *index)
     return ir_intern(g, IR_LOAD_I, IR_INT, n, index, NULL, tensor, 0);
 }
 
+int64_t ir_dot_length(const struct ir_graph *g, ir_ref dot)
+{
+    const struct ir_node *a = ir_node(g, ir_arg(g, dot, 0));
+    const struct ir_tensor *t = &g->tensors[a->i];
+    return t->dim[t->rank - 1].extent;
+}
+
+ir_ref ir_dot(struct ir_graph *g, ir_ref a, ir_ref b)
+{
+    ir_ref x[2] = {a, b};
+    if (g->failed)
+        return IR_NONE;
+    if (ir_node(g, a)->hash > ir_node(g, b)->hash) {
+        x[0] = b;
+        x[1] = a;
+    }
+    return ir_intern(g, IR_DOT, IR_FLOAT, 2, x, NULL, 0, 0);
+}
+
 /* --- walking ------------------------------------------------------------ */
 
 struct walk {

@@ -175,6 +175,12 @@ ir_ref ir_len(struct ir_graph *g, bool kv, ir_ref b);
 ir_ref ir_load(struct ir_graph *g, int tensor, int n_index,
                const ir_ref *index);
 
+/* Sum of the products of two rows: loads of floats whose last index is the
+ * constant 0 in dimensions of one fixed extent, at least 1. */
+ir_ref ir_dot(struct ir_graph *g, ir_ref a, ir_ref b);
+/* Elements of the rows, which DOT's operands are loads of. */
+int64_t ir_dot_length(const struct ir_graph *g, ir_ref dot);
+
 /* --- numbers -------------------------------------------------------- */
 /* Any typed op with fixed arity, operands already of the right types; folds
  * constants and applies the op's exact identities. */

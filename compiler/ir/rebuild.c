@@ -50,6 +50,8 @@ ir_ref ir_rebuild(struct ir_graph *g, ir_ref r, const ir_ref *x)
         return ir_load(g, (int)p->i, (int)p->n, x);
     if (op == IR_LEN_Q || op == IR_LEN_KV)
         return ir_len(g, op == IR_LEN_KV, x[0]);
+    if (op == IR_DOT)
+        return ir_dot(g, x[0], x[1]);
     if (op == IR_AND)
         return ir_and(g, p->n, x);
     if (op == IR_OR)

@@ -249,7 +249,7 @@ static ir_ref select_operand(struct ir_graph *g, ir_ref c, ir_ref t, ir_ref f,
 {
     const struct ir_node *p = ir_node(g, t), *q = ir_node(g, f);
     if (p->op != q->op || p->i != q->i || p->n != q->n || p->n == 0 ||
-        p->op == IR_LIN || is_select(g, t))
+        p->op == IR_LIN || p->op == IR_DOT || is_select(g, t))
         return IR_NONE;
     uint32_t n = p->n, different = 0;
     for (uint32_t k = 0; k < n; k++)

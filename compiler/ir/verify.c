@@ -73,6 +73,26 @@ static const char *check_leaf(const struct ir_graph *g, ir_ref r)
     return NULL;
 }
 
+/* The row that begins where a load reads; its length, 0: it is none. */
+static int64_t row_length(const struct ir_graph *g, ir_ref load)
+{
+    const struct ir_node *p = ir_node(g, load);
+    if (p->op != IR_LOAD_F || p->n == 0)
+        return 0;
+    const ir_ref last = ir_arg(g, load, p->n - 1);
+    const struct ir_dim *d = &g->tensors[p->i].dim[p->n - 1];
+    bool first = ir_is(g, last, IR_CONST_I) && ir_node(g, last)->i == 0;
+    return first && d->kind == IR_DIM_FIXED ? d->extent : 0;
+}
+
+static const char *check_dot(const struct ir_graph *g, ir_ref r)
+{
+    const int64_t n = row_length(g, ir_arg(g, r, 0));
+    if (n == 0 || n != row_length(g, ir_arg(g, r, 1)))
+        return "a dot product of something else than two rows";
+    return NULL;
+}
+
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b) {
@@ -148,6 +168,8 @@ static const char *check(const struct ir_graph *g, ir_ref r)
         wrong = check_leaf(g, r);
     if (!wrong && ir_op_is_linear(op))
         wrong = check_linear(g, r);
+    if (!wrong && op == IR_DOT)
+        wrong = check_dot(g, r);
     if (!wrong && (is_logic(op) || op == IR_NOT))
         wrong = check_logic(g, r);
     return wrong;

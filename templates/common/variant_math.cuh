@@ -289,6 +289,22 @@ FACC_FN bool facc_load_bool(const facc_captured &t, long long offset)
     return facc_element<unsigned char>(t, offset) != 0;
 }
 
+// Sum of the products of two rows of n floats, along dimension da of a from offset i on and db of
+// b from j on: in order and fused, so that every kernel has the same bits.
+template <int n, float (*load_a)(const facc_captured &, long long), int da,
+          float (*load_b)(const facc_captured &, long long), int db>
+FACC_FN float facc_dot(const facc_captured &a, long long i, const facc_captured &b, long long j)
+{
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        sum = fmaf(load_a(a, i), load_b(b, j), sum);
+        i += a.stride[da];
+        j += b.stride[db];
+    }
+    return sum;
+}
+
 // ---- checked builds
 // A read outside a captured tensor: 0 for none, else from the top tensor + 1 (12 bits), line of the
 // user's file (17), dimension (3), index (32).

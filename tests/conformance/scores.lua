@@ -242,6 +242,17 @@ if row "S51loop" then
     return s + sum / math.max(n, 1)
   end)
 end
+if row "S51slice" then -- of all 5 edges: their mean, the largest and the first weighed
+  local edge, bias = T("edge", "i8", { "B", "q", "kv", 5 }), T("edge_bias", "f32", { "H", 8, 5 })
+  local weight = T("edge_weight", "e4m3", { 5 })
+  score(function(s, b, h, i, j)
+    local e = bias(h, edge(b, i, j, 0))
+    local list = {}
+    for k = 0, #e - 1 do list[k + 1] = bias(h, edge(b, i, j, k), k) end
+    return s + facc.sum(list) / #list + facc.max(e) / 4 + facc.dot(e, weight)
+         + facc.dot(list, { 1, 0, 0, -1, 0.5 })
+  end)
+end
 if row "S52" then -- MLA: the rotary part of queries and keys, in tensors of their own
   local qr = T("q_rope", "f16", { "B", "H", "q", 16 })
   local kr = T("k_rope", "f16", { "B", "Hkv", "kv", 16 })
@@ -249,6 +260,13 @@ if row "S52" then -- MLA: the rotary part of queries and keys, in tensors of the
     local sum = 0.0
     for d = 0, 15 do sum = sum + qr(b, h, i, d) * kr(b, h // (H // HKV), j, d) end
     return s + 0.125 * sum
+  end)
+end
+if row "S52dot" then
+  local qr = T("q_rope", "f16", { "B", "H", "q", 64 })
+  local kr = T("k_rope", "bf16", { "B", "Hkv", "kv", 64 })
+  score(function(s, b, h, i, j)
+    return s + 0.125 * facc.dot(qr(b, h, i), kr(b, h // (H // HKV), j))
   end)
 end
 if row "S53" then
@@ -337,6 +355,15 @@ if row "silu" then score(function(s) return facc.silu(s) end) end
 if row "relu" then score(function(s) return facc.relu(s) end) end
 if row "squared_relu" then score(function(s) return math.max(s, 0.0) ^ 2 end) end
 if row "constant" then score(function() return 1.5 end) end
+if row "dots" then -- of scope row, column, head and cell, of the same row twice
+  local u, v = T("rows", "f32", { "q", 24 }), T("cols", "e5m2", { 24, "kv" })
+  local w, x = T("heads", "f32", { "H", 24 }), T("corner", "bf16", { 8, 24 })
+  local t = T("turned", "f32", { "kv", 24 })
+  score(function(s, b, h, i, j)
+    return s + facc.dot(u[i], u[i]) / 64 - facc.dot(t[j], w[h]) / 16 + facc.dot(w[h], w[h])
+         + facc.dot(x[(i + j) % 8], u[i]) / 8 + v[3][j] * facc.dot(w[h], u[0])
+  end)
+end
 if row "powers" then
   score(function(s) return s ^ 3 / 64 - s ^ 4 / 512 + (1 + s ^ 2) ^ -1 + math.abs(s) ^ 0.5 end)
 end

@@ -167,6 +167,12 @@ static const char *const emit_mods[] = {
     "kv // 8 == table1[k] end) end",
     "score_mod = function(s, b, h, q, kv) return s + facc.sum(5, function(k) "
     "return dense[q][k] * dense[k][kv] end) end",
+    "score_mod = function(s, b, h, q, kv) return s + facc.dot(rows(h, q), "
+    "cols[kv]) end",
+    "score_mod = function(s, b, h, q, kv) return s * facc.dot(cols[q], "
+    "cols[q]) - facc.dot(rows(h, q), rows(h, 0)) end, mask_mod = function(b, "
+    "h, q, kv) return facc.dot(cols[kv], cols[2]) > facc.dot(rows(0, q), "
+    "cols[q // 2]) end",
     /* both */
     "score_mod = function(s, b, h, q, kv) return s + hs[h] * (kv - q) end, "
     "mask_mod = function(b, h, q, kv) return q >= kv and q - kv < n and "

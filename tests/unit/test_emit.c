@@ -41,6 +41,8 @@ static const char prologue[] =
     "local table2 = facc.tensor('table2', 'bool', {4, 4})\n"
     "local rel = facc.tensor('rel', 'f32', {9, 'H'})\n"
     "local dense = facc.tensor('dense', 'f32', {'q', 'kv'})\n"
+    "local rows = facc.tensor('rows', 'f16', {'H', 'q', 6})\n"
+    "local cols = facc.tensor('cols', 'e4m3', {'kv', 6})\n"
     "local hbias = facc.tensor('hbias', 'f16', {'H', 'q', 'kv'})\n";
 
 /* --- a mod and its data -------------------------------------------------- */

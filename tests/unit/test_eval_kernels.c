@@ -112,6 +112,7 @@ static const struct literal {
     {IR_FSQRT, {F(2)}, F(1.4142135623730951)},
     {IR_FRSQRT, {F(4)}, F(0.5)},
     {IR_FERF, {F(0.5)}, F(0.5204998778130465)},
+    {IR_DOT, {F(2), F(3)}, F(6)}, /* rows of one element */
 };
 enum { N_LITERALS = sizeof literals / sizeof *literals };
 

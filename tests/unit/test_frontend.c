@@ -374,6 +374,38 @@ static const struct trap traps[] = {
      "= i + 1 end\nreturn s + i end",
      "more than 512 comparisons on one path; use facc.sum, facc.any or "
      "facc.all for the loop"},
+    /* vectors */
+    {"score = function(s, b, h, q, kv) return s + facc.dot(rows[q], rows[kv]) "
+     "+ facc.sum(rows[q]) + facc.max(rows[kv]) + #rows[q] + facc.sum({s, 1}) + "
+     "facc.min({s, s * s}) + facc.dot({s, q}, {1, 2}) + facc.sum({}) end",
+     NULL},
+    {"mask = function(b, h, q, kv) return facc.any(flags[q]) or "
+     "facc.all{q > kv, kv > 3} end",
+     NULL},
+    {"score = function(s, b, h, q, kv) return s + facc.dot(rows, rows[kv]) end",
+     "facc.dot: tensor 'rows' has 0 of its 2 indices; all but the last are "
+     "needed"},
+    {"score = function(s, b, h, q, kv) return s + facc.dot(rows[q], 2) end",
+     "facc.dot: expected a list of numbers or a tensor without its last "
+     "index, got a number"},
+    {"score = function(s, b, h, q, kv) return s + facc.dot(rows[q], {1, 2}) "
+     "end",
+     "facc.dot: the first vector has 6 elements, the second 2"},
+    {"score = function(s, b, h, q, kv) return s + facc.sum(turned[0]) end",
+     "facc.sum: the last dimension of tensor 'turned' must be declared as a "
+     "number: its elements are known by then"},
+    {"score = function(s, b, h, q, kv) return s + #turned[0] end",
+     "the length of tensor 'turned' is not known while tracing: its dimension "
+     "2 is declared by name; facc.size has the sizes of the call, facc.rank "
+     "the number of dimensions"},
+    {"score = function(s, b, h, q, kv) return s + facc.max({}) end",
+     "facc.max of nothing"},
+    {"score = function(s, b, h, q, kv) return s + facc.sum({s, q > kv}) end",
+     "facc.sum: element 2 is a boolean, not a number"},
+    {"mask = function(b, h, q, kv) return facc.any({q > kv, q}) end",
+     "facc.any: element 2 is a traced number, not a boolean"},
+    {"mask = function(b, h, q, kv) return facc.any(rows[q]) end",
+     "facc.any: tensor 'rows' is not one of booleans"},
     /* sizes and lengths */
     {"mask = function(b, h, q, kv) return q + facc.size.kv - facc.size.q >= "
      "kv and kv < facc.len.kv(b) and q < facc.len.q(b) and h < facc.size.H "

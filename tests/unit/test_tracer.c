@@ -168,6 +168,28 @@ static bool compare(struct analysis *a, enum ir_op op, const struct number *x)
                           : x[0].f == x[1].f;
 }
 
+/* A dot product: along the rows that its operands' loads begin. */
+static void dot(struct analysis *a, ir_ref r, struct number *out)
+{
+    const struct ir_node *load[2] = {ir_node(a->g, ir_arg(a->g, r, 0)),
+                                     ir_node(a->g, ir_arg(a->g, r, 1))};
+    const int64_t n = ir_dot_length(a->g, r);
+    double size = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double x = 1;
+        for (int j = 0; j < 2; j++) {
+            const enum dtype t = a->g->tensors[load[j]->i].dtype;
+            const int64_t step =
+                a->env->tensors[load[j]->i].stride[load[j]->n - 1];
+            x *= dtype_load_f64(t, element(a, load[j]) +
+                                       k * step * (int64_t)dtype_size(t));
+        }
+        out->f += x;
+        size += fabs(x);
+    }
+    out->e = (double)(n + 1) * unit * size;
+}
+
 static bool leaf(struct analysis *a, const struct ir_node *n,
                  const struct number *x, struct number *out)
 {
@@ -230,6 +252,9 @@ static void node_value(struct analysis *a, ir_ref r)
     if (leaf(a, n, x, out))
         return;
     switch (n->op) {
+    case IR_DOT:
+        dot(a, r, out);
+        return;
     case IR_LIN:
         out->i = linear(a, n);
         return;

@@ -51,6 +51,37 @@ START_TEST(roots_have_types)
 }
 END_TEST
 
+/* Operands that do not begin a row, or rows that differ in length. */
+START_TEST(broken_dots)
+{
+    OPEN;
+    const struct ir_tensor rows = {.name = "rows",
+                                   .dtype = DTYPE_F16,
+                                   .rank = 2,
+                                   .dim = {{IR_DIM_KV, 0}, {IR_DIM_FIXED, 8}}};
+    struct ir_tensor longer = rows, open = rows;
+    longer.name = "longer";
+    longer.dim[1].extent = 9;
+    open.name = "open";
+    open.dim[1].kind = IR_DIM_Q;
+    const int first = ir_add_tensor(f->g, &rows);
+    ir_add_tensor(f->g, &longer);
+    ir_add_tensor(f->g, &open);
+    ir_ref index[2] = {kv, num(f, 0)}, second[2] = {kv, num(f, 1)}, x[2];
+    x[0] = ir_load(f->g, first, 2, index);
+    assert_verified(f, ir_dot(f->g, x[0], x[0]), yes(f));
+    index[0] = q;
+    x[1] = ir_load(f->g, first, 2, index);
+    ck_assert_uint_eq(ir_dot(f->g, x[0], x[1]), ir_dot(f->g, x[1], x[0]));
+    for (int bad = 0; bad < 4; bad++) {
+        x[1] = bad == 3 ? f->s
+                        : ir_load(f->g, first + bad, 2, bad ? index : second);
+        expect(f, raw(f, IR_DOT, 2, x, NULL, 0), IR_NONE, "two rows");
+    }
+    CLOSE;
+}
+END_TEST
+
 START_TEST(broken_linear_forms)
 {
     OPEN;
@@ -147,12 +178,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {good_graphs_pass,
-                                  roots_have_types,
-                                  broken_linear_forms,
-                                  broken_logic,
-                                  broken_types,
-                                  broken_by_hand,
-                                  every_allocation_may_fail};
+    const TTest *const tests[] = {good_graphs_pass, roots_have_types,
+                                  broken_dots,      broken_linear_forms,
+                                  broken_logic,     broken_types,
+                                  broken_by_hand,   every_allocation_may_fail};
     return run_tests("verify", tests, sizeof tests / sizeof *tests);
 }
