@@ -15,8 +15,6 @@ local k_rope = facc.tensor("k_rope", "f16", { "B", "kv", rope })
 
 return facc.attention {
   score_mod = function(score, b, h, q, kv)
-    return score + scale * facc.sum(rope, function(d)
-      return q_rope[b][h][q][d] * k_rope[b][kv][d]
-    end)
+    return score + scale * facc.dot(q_rope[b][h][q], k_rope[b][kv])
   end,
 }

@@ -45,7 +45,6 @@ for file in examples/*.lua; do
         longformer.lua | natten.lua | prefix_lm.lua | relative_bias.lua | \
         sentence_softcap.lua | shared_prefix.lua | sliding_window.lua | \
         softcap*.lua | streaming_sinks.lua | t5_bias.lua) classic="$classic $file" ;;
-    mla.lua) ;; # 64 products in a row take NVRTC more than a minute
     *) rest="$rest $file" ;;
     esac
 done
