@@ -53,6 +53,7 @@ static int l_cell(lua_State *L)
     struct cell *x = lua_touserdata(L, 1);
     x->keep = true;
     x->c->trace.instructions = 0;
+    x->c->trace.mod = "mod"; /* conditions read bool tensors */
     if (x->c->has_score) {
         l_call_mod(L, x, 1);
         if (lua_type(L, -1) != LUA_TNUMBER)

@@ -1,224 +1,291 @@
-/* Writes random programs (modgen.h): declarations, statements and the two
- * mods, around the expressions of modgen_expr.c. Called by the tests. */
+/* Writes random programs (modgen.h): declarations and the two mods, around
+ * the statements and expressions of the other files. */
 #include "tests/fuzz/modgen_expr.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const struct modgen_tensor modgen_tensors[] = {
-    {"slopes", DTYPE_F32, 1, {4}, 0},
-    {"ids", DTYPE_I32, 1, {64}, 64},
-    {"half2", DTYPE_F16, 2, {16, 8}, 0},
-    {"brain3", DTYPE_BF16, 3, {4, 8, 8}, 0},
-    {"e4", DTYPE_E4M3, 1, {32}, 0},
-    {"e5", DTYPE_E5M2, 1, {32}, 0},
-    {"small", DTYPE_I8, 1, {32}, 100},
-    {"byte", DTYPE_U8, 1, {32}, 200},
-    {"word", DTYPE_I16, 1, {32}, 1000},
-    {"wide", DTYPE_I64, 1, {32}, 5000},
-    {"flag", DTYPE_BOOL, 1, {64}, 2},
-    {"grid", DTYPE_BOOL, 2, {8, 8}, 2},
-    {"f0", DTYPE_F32, 0, {0}, 0},
-    {"i0", DTYPE_I32, 0, {0}, 50},
-    {"b0", DTYPE_BOOL, 0, {0}, 2},
+    {.name = "slopes", .dtype = DTYPE_F32, .rank = 1, .extent = {4}},
+    {.name = "ids", .dtype = DTYPE_I32, .rank = 1, .extent = {64}, .below = 64},
+    {.name = "half2", .dtype = DTYPE_F16, .rank = 2, .extent = {16, 8}},
+    {.name = "brain3", .dtype = DTYPE_BF16, .rank = 3, .extent = {4, 8, 8}},
+    {.name = "e4", .dtype = DTYPE_E4M3, .rank = 1, .extent = {32}},
+    {.name = "e5", .dtype = DTYPE_E5M2, .rank = 1, .extent = {32}},
+    {.name = "small",
+     .dtype = DTYPE_I8,
+     .rank = 1,
+     .extent = {32},
+     .below = 100},
+    {.name = "byte",
+     .dtype = DTYPE_U8,
+     .rank = 1,
+     .extent = {32},
+     .below = 200},
+    {.name = "word",
+     .dtype = DTYPE_I16,
+     .rank = 1,
+     .extent = {32},
+     .below = 1000},
+    {.name = "wide",
+     .dtype = DTYPE_I64,
+     .rank = 1,
+     .extent = {32},
+     .below = 5000},
+    {.name = "flag",
+     .dtype = DTYPE_BOOL,
+     .rank = 1,
+     .extent = {64},
+     .below = 2},
+    {.name = "grid",
+     .dtype = DTYPE_BOOL,
+     .rank = 2,
+     .extent = {8, 8},
+     .below = 2},
+    {.name = "f0", .dtype = DTYPE_F32},
+    {.name = "i0", .dtype = DTYPE_I32, .below = 50},
+    {.name = "b0", .dtype = DTYPE_BOOL, .below = 2},
 };
 const int modgen_n_tensors = sizeof modgen_tensors / sizeof *modgen_tensors;
 
-/* --- statements --------------------------------------------------- */
+/* --- text --------------------------------------------------------- */
 
-static void declare(struct writer *w, int depth)
+unsigned modgen_pick(struct writer *w, unsigned n)
 {
-    if (w->n_vars == MAX_VARIABLES)
-        return;
-    struct variable v = {.type = modgen_pick(w, 2) ? INT : FLOAT};
-    snprintf(v.name, sizeof v.name, "v%d", w->next_name++);
-    modgen_put(w, "  local %s = ", v.name);
-    struct range r = modgen_number(w, depth, v.type == FLOAT);
-    v.bound = r.value;
-    v.possible = r.possible;
-    modgen_put(w, "\n");
-    w->var[w->n_vars++] = v;
+    return choices_draw(w->choices, n);
 }
 
-/* if … then v = … elseif … end */
-static void branch(struct writer *w, int depth)
+void modgen_put(struct writer *w, const char *fmt, ...)
 {
-    if (!w->n_vars || w->forks <= 1) {
-        declare(w, depth);
-        return;
-    }
-    struct variable *v = &w->var[modgen_pick(w, (unsigned)w->n_vars)];
-    unsigned arms = 1 + modgen_pick(w, 2);
-    for (unsigned i = 0; i <= arms; i++) {
-        if (i < arms) {
-            modgen_put(w, "  %s ", i ? "elseif" : "if");
-            modgen_bool(w, 1);
-            modgen_put(w, " then\n");
-        } else {
-            modgen_put(w, "  else\n");
-        }
-        modgen_put(w, "    %s = ", v->name);
-        struct range r = modgen_number(w, depth, v->type == FLOAT);
-        modgen_put(w, "\n");
-        r = modgen_larger(r, (struct range){v->bound, v->possible});
-        v->bound = r.value;
-        v->possible = r.possible;
-    }
-    modgen_put(w, "  end\n");
+    va_list ap;
+    size_t left = MODGEN_TEXT - w->n;
+    va_start(ap, fmt);
+    int n = vsnprintf(w->text + w->n, left, fmt, ap);
+    va_end(ap);
+    if (n > 0 && (size_t)n < left)
+        w->n += (size_t)n;
 }
 
-/* A counted loop that adds to a variable of its own. */
-static void loop(struct writer *w, int depth)
+void modgen_wrap(struct writer *w, size_t from, const char *before,
+                 const char *after)
 {
-    if (w->n_vars + 2 > MAX_VARIABLES) {
-        branch(w, depth);
+    size_t a = strlen(before);
+    if (w->n + a + strlen(after) >= MODGEN_TEXT)
         return;
+    memmove(w->text + from + a, w->text + from, w->n - from + 1);
+    memcpy(w->text + from, before, a);
+    w->n += a;
+    modgen_put(w, "%s", after);
+}
+
+bool modgen_is_full(const struct writer *w)
+{
+    return w->n > MODGEN_TEXT / 4 || w->choices->n > CHOICES_MOST / 2;
+}
+
+const struct variable *modgen_some_variable(struct writer *w, enum type type)
+{
+    unsigned start = modgen_pick(w, MAX_VARIABLES);
+    for (int k = 0; k < w->n_vars; k++) {
+        const struct variable *v =
+            &w->var[(start + (unsigned)k) % (unsigned)w->n_vars];
+        if (v->type == type)
+            return v;
     }
-    int outside = w->n_vars;
-    struct variable sum = {.type = modgen_pick(w, 2) ? INT : FLOAT};
-    struct variable step = {.type = INT, .bound = 5, .possible = 5};
-    unsigned n = 1 + modgen_pick(w, 4);
-    snprintf(sum.name, sizeof sum.name, "v%d", w->next_name++);
-    snprintf(step.name, sizeof step.name, "i%d", w->next_name++);
-    modgen_put(w, "  local %s = %s\n", sum.name, sum.type == INT ? "0" : "0.0");
-    if (modgen_pick(w, 2))
-        modgen_put(w, "  for %s = 1, %u do\n", step.name, n);
+    return NULL;
+}
+
+struct variable modgen_new_variable(struct writer *w, char prefix,
+                                    enum type type)
+{
+    struct variable v = {.type = type};
+    snprintf(v.name, sizeof v.name, "%c%d", prefix, w->next_name++);
+    return v;
+}
+
+/* --- mods --------------------------------------------------------- */
+
+static void early_return(struct writer *w, const char *one, const char *two)
+{
+    if (w->forks <= 2 || modgen_pick(w, 3) != 2)
+        return;
+    uint32_t span = choices_open(w->choices, THING_STATEMENT);
+    modgen_put(w, "  if ");
+    modgen_bool(w, 1);
+    modgen_put(w, " then return %s end\n", modgen_pick(w, 2) ? one : two);
+    choices_close(w->choices, span);
+}
+
+static void decide(struct writer *w)
+{
+    if (!w->fixed && modgen_pick(w, 4) != 3)
+        return;
+    modgen_put(w, "  local c0 = ");
+    w->reads = true;
+    if (w->fixed)
+        modgen_put(w, "b0()");
     else
-        modgen_put(w, "  for %s = %u, 1, -1 do\n", step.name, n);
-    w->var[w->n_vars++] = step;
-    int forks = w->forks;
-    w->forks = 0; /* in every turn */
-    modgen_put(w, "    %s = %s + (", sum.name, sum.name);
-    struct range r = modgen_number(w, depth, sum.type == FLOAT);
-    modgen_put(w, ")\n  end\n");
+        modgen_load(w, 0, modgen_some_tensor(w, 0));
+    w->reads = false;
+    modgen_put(w, "\n");
+    w->decided = true;
+}
+
+/* "…": one expression, with the parameters' own names. */
+static bool in_a_string(struct writer *w, const char *key)
+{
+    if (w->fixed || modgen_pick(w, 8) != 7)
+        return false;
+    modgen_put(w, "%s = \"", key);
+    if (w->score)
+        modgen_float(w, w->depth);
+    else
+        modgen_bool(w, w->depth);
+    modgen_put(w, "\",\n");
+    return true;
+}
+
+static void begin(struct writer *w, bool score, int forks)
+{
+    w->n_vars = 0;
     w->forks = forks;
-    sum.bound = r.value * n;
-    sum.possible = r.possible * n;
-    w->n_vars = outside;
-    w->var[w->n_vars++] = sum;
-}
-
-/* A helper with two parameters, called at once. */
-static void helper(struct writer *w, int depth)
-{
-    if (w->n_vars + 2 > MAX_VARIABLES) {
-        declare(w, depth);
-        return;
-    }
-    int outside = w->n_vars;
-    int id = w->next_name++;
-    struct variable x = {.type = INT};
-    x.bound = modgen_index.value;
-    x.possible = modgen_index.possible;
-    struct variable y = {.type = FLOAT, .bound = 16};
-    snprintf(x.name, sizeof x.name, "x%d", id);
-    snprintf(y.name, sizeof y.name, "y%d", id);
-    modgen_put(w, "  local function call%d(%s, %s)\n", id, x.name, y.name);
-    w->var[w->n_vars++] = x;
-    w->var[w->n_vars++] = y;
-    struct variable result = {.type = FLOAT};
-    if (w->forks > 2 && modgen_pick(w, 2)) {
-        modgen_put(w, "    if ");
-        modgen_bool(w, 1);
-        modgen_put(w, " then return ");
-        result.bound = modgen_float(w, depth);
-        modgen_put(w, " end\n");
-    }
-    modgen_put(w, "    return ");
-    double bound = modgen_float(w, depth);
-    modgen_put(w, "\n  end\n");
-    result.bound = bound > result.bound ? bound : result.bound;
-    w->n_vars = outside;
-    snprintf(result.name, sizeof result.name, "v%d", w->next_name++);
-    modgen_put(w, "  local %s = call%d(%s, facc.clamp(", result.name, id,
-               modgen_pick(w, 2) ? "kv" : "q");
-    modgen_float(w, 1);
-    modgen_put(w, ", -16.0, 16.0))\n");
-    w->var[w->n_vars++] = result;
-}
-
-static void statements(struct writer *w)
-{
-    unsigned n = modgen_pick(w, 4);
-    for (unsigned i = 0; i < n; i++)
-        switch (modgen_pick(w, 5)) {
-        case 0:
-        case 1:
-            declare(w, 2);
-            break;
-        case 2:
-            branch(w, 2);
-            break;
-        case 3:
-            loop(w, 2);
-            break;
-        default:
-            helper(w, 2);
-        }
+    w->score = score;
+    w->decided = false;
 }
 
 static void score_mod(struct writer *w)
 {
-    w->n_vars = 0;
-    w->forks = 5;
-    w->score = true;
-    modgen_put(w, "score_mod = function(s, b, h, q, kv)\n  local c0 = b0()\n");
-    statements(w);
-    if (w->forks > 1 && modgen_pick(w, 3) == 0) {
-        modgen_put(w, "  if ");
-        modgen_bool(w, 1);
-        modgen_put(w, " then return %s end\n",
-                   modgen_pick(w, 2) ? "-math.huge" : "s");
-    }
+    begin(w, true, 5);
+    if (in_a_string(w, "score_mod"))
+        return;
+    modgen_put(w, "score_mod = function(score, b, h, q, kv)\n");
+    decide(w);
+    modgen_statements(w);
+    early_return(w, "-math.huge", "score");
     modgen_put(w, "  return ");
-    if (w->forks > 0 && modgen_pick(w, 4) == 0)
-        modgen_choice(w, 2);
-    else
-        modgen_float(w, 3);
+    switch (modgen_pick(w, 4)) {
+    case 1:
+        if (w->forks > 0) {
+            modgen_choice(w, 2);
+            break;
+        }
+        /* fall through */
+    case 2:
+        modgen_put(w, "score + (");
+        modgen_float(w, w->depth);
+        modgen_put(w, ")");
+        break;
+    default:
+        modgen_float(w, w->depth);
+    }
     modgen_put(w, "\nend,\n");
 }
 
 static void mask_mod(struct writer *w)
 {
-    w->n_vars = 0;
-    w->forks = 6;
-    w->score = false;
-    modgen_put(w, "mask_mod = function(b, h, q, kv)\n  local c0 = b0()\n");
-    statements(w);
-    if (w->forks > 2 && modgen_pick(w, 3) == 0) {
-        modgen_put(w, "  if ");
-        modgen_bool(w, 1);
-        modgen_put(w, " then return %s end\n",
-                   modgen_pick(w, 2) ? "true" : "false");
-    }
+    begin(w, false, 6);
+    if (in_a_string(w, "mask_mod"))
+        return;
+    modgen_put(w, "mask_mod = function(b, h, q, kv)\n");
+    decide(w);
+    modgen_statements(w);
+    early_return(w, "true", "false");
     w->forks = w->forks > 0 ? w->forks : 1;
     modgen_put(w, "  return ");
-    modgen_bool(w, 3);
+    modgen_bool(w, w->depth);
     modgen_put(w, "\nend,\n");
+}
+
+static void mods(struct writer *w)
+{
+    unsigned what = modgen_pick(w, 4);
+    modgen_put(w, "return facc.attention {\n");
+    for (unsigned k = 0; k < 2; k++) {
+        if (what == 2 - k)
+            continue;
+        uint32_t span = choices_open(w->choices, THING_MOD);
+        if (k)
+            mask_mod(w);
+        else
+            score_mod(w);
+        choices_close(w->choices, span);
+    }
+    modgen_put(w, "}\n");
+}
+
+/* --- programs ----------------------------------------------------- */
+
+static void put_declarations(struct writer *w)
+{
+    static const char *const dim[] = {"", "B", "H", "Hkv", "q", "kv"};
+    const struct modgen_program *p = w->out;
+    modgen_put(w, "local facc = require 'facc'\n");
+    for (int i = 0; i < p->n_tensors; i++) {
+        const struct modgen_tensor *t = &p->tensor[i];
+        modgen_put(w, "local %s = facc.tensor('%s', '%s', {", t->name, t->name,
+                   dtype_name(t->dtype));
+        for (int d = 0; d < t->rank; d++)
+            if (t->kind[d] == IR_DIM_FIXED)
+                modgen_put(w, "%s%lld", d ? ", " : "", (long long)t->extent[d]);
+            else
+                modgen_put(w, "%s'%s'", d ? ", " : "", dim[t->kind[d]]);
+        modgen_put(w, "})\n");
+    }
+    for (int i = 0; i < p->n_params; i++)
+        modgen_put(w, "local %s = facc.param('%s', '%s')\n", p->param[i].name,
+                   p->param[i].name, dtype_name(p->param[i].dtype));
+}
+
+/* What is used is known behind the mods. */
+static void write_program(struct writer *w)
+{
+    char *text = w->text;
+    mods(w);
+    size_t size = w->n;
+    char *copy = malloc(size + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, text, size + 1);
+    w->n = 0;
+    put_declarations(w);
+    modgen_put(w, "%s", copy);
+    w->out->size = w->n;
+    free(copy);
+}
+
+void modgen_program(struct choices *c, bool small, struct modgen_program *out)
+{
+    struct writer w = {
+        .choices = c, .out = out, .depth = small ? 2 : 3, .text = out->text};
+    out->n_tensors = out->n_params = 0;
+    out->text[0] = '\0';
+    write_program(&w);
 }
 
 size_t modgen(uint64_t seed, char *text)
 {
-    struct writer w = {.state = (seed + 1) * 0x9e3779b97f4a7c15ull,
-                       .text = text};
-    text[0] = '\0';
-    modgen_put(&w, "local facc = require 'facc'\n");
-    for (int i = 0; i < modgen_n_tensors; i++) {
-        const struct modgen_tensor *t = &modgen_tensors[i];
-        modgen_put(&w, "local %s = facc.tensor('%s', '%s', {", t->name, t->name,
-                   dtype_name(t->dtype));
-        for (int d = 0; d < t->rank; d++)
-            modgen_put(&w, "%s%lld", d ? ", " : "", (long long)t->extent[d]);
-        modgen_put(&w, "})\n");
-    }
-    modgen_put(&w, "local pi = facc.param('pi', 'i32')\n"
-                   "local pl = facc.param('pl', 'i64')\n"
-                   "local pf = facc.param('pf', 'f32')\n"
-                   "return facc.attention {\n");
-    unsigned what = modgen_pick(&w, 4);
-    if (what != 0)
-        score_mod(&w);
-    if (what != 1)
-        mask_mod(&w);
-    modgen_put(&w, "}\n");
-    return w.n;
+    static const struct modgen_param params[MODGEN_PARAMS] = {
+        {"pi", DTYPE_I32, 1, 0},
+        {"pl", DTYPE_I64, 1, 0},
+        {"pf", DTYPE_F32, 0, 1}};
+    struct modgen_program *p = malloc(sizeof *p);
+    struct choices *c = malloc(sizeof *c);
+    if (!p || !c)
+        abort();
+    struct writer w = {
+        .choices = c, .out = p, .fixed = true, .depth = 3, .text = p->text};
+    choices_seed(c, seed);
+    p->n_tensors = modgen_n_tensors;
+    p->n_params = MODGEN_PARAMS;
+    memcpy(p->tensor, modgen_tensors, sizeof modgen_tensors);
+    memcpy(p->param, params, sizeof params);
+    p->text[0] = '\0';
+    write_program(&w);
+    memcpy(text, p->text, p->size + 1);
+    size_t size = p->size;
+    free(p);
+    free(c);
+    return size;
 }
