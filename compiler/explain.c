@@ -31,7 +31,9 @@ static void leaf(struct explain *x, const struct ir_node *n)
                                                   [IR_VAR_SIZE_HKV] =
                                                       "size.Hkv",
                                                   [IR_VAR_SIZE_Q] = "size.q",
-                                                  [IR_VAR_SIZE_KV] = "size.kv"};
+                                                  [IR_VAR_SIZE_KV] = "size.kv",
+                                                  [IR_VAR_SIZE_D] = "size.D",
+                                                  [IR_VAR_SIZE_DV] = "size.Dv"};
     if (n->op == IR_CONST_F)
         strbuf_add_double(x->out, n->f);
     else if (n->op == IR_CONST_I)
@@ -152,7 +154,7 @@ static void expression(struct explain *x, ir_ref r, int depth)
 
 static void inputs(struct explain *x)
 {
-    static const char *const dim[] = {"", "B", "H", "Hkv", "q", "kv"};
+    static const char *const dim[] = {"", "B", "H", "Hkv", "q", "kv", "any"};
     for (int k = 0; k < x->g->n_tensors; k++) {
         const struct ir_tensor *t = &x->g->tensors[k];
         strbuf_addf(x->out, "tensor   %-12s %-5s {", t->name,

@@ -286,8 +286,11 @@ static bool scale_fits(const struct check *c, const facc_args *a)
 
 /* ---- what the program captures ---------------------------------------- */
 
+/* -1: any. */
 static int64_t dim_extent(const char *name, const struct args_sizes *z)
 {
+    if (strcmp(name, "any") == 0)
+        return -1;
     if (strcmp(name, "B") == 0)
         return z->B;
     if (strcmp(name, "H") == 0)

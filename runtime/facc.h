@@ -184,7 +184,8 @@ FACC_API facc_status facc_program_load_string(facc_program **out, facc_ctx *ctx,
                                               facc_error *err);
 /* One-line expressions over score, b, h, q, kv and the declared names. score
  * or mask may be NULL. Dims of a tensor: NULL entries of dim_names take the
- * integer in shape, others are "B" "H" "Hkv" "q" "kv". */
+ * integer in shape, others are "B" "H" "Hkv" "q" "kv", or "any": what each
+ * call's tensor has. */
 typedef struct facc_declaration {
     const char *name;
     facc_dtype dtype;

@@ -22,7 +22,8 @@ static const char *dim_name(enum ir_dim_kind kind)
 {
     static const char *const names[] = {
         [IR_DIM_FIXED] = NULL, [IR_DIM_B] = "B", [IR_DIM_H] = "H",
-        [IR_DIM_HKV] = "Hkv",  [IR_DIM_Q] = "q", [IR_DIM_KV] = "kv"};
+        [IR_DIM_HKV] = "Hkv",  [IR_DIM_Q] = "q", [IR_DIM_KV] = "kv",
+        [IR_DIM_ANY] = "any"};
     return names[kind];
 }
 
@@ -274,7 +275,7 @@ static bool is_name(const char *s)
 
 static bool is_dim_name(const char *s)
 {
-    for (int k = IR_DIM_B; k <= IR_DIM_KV; k++)
+    for (int k = IR_DIM_B; k <= IR_DIM_ANY; k++)
         if (strcmp(s, dim_name((enum ir_dim_kind)k)) == 0)
             return true;
     return false;
@@ -289,7 +290,7 @@ static bool declare_dims(struct strbuf *b, const facc_declaration *c,
         if (name && !is_dim_name(name))
             return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
                             "tensor \"%s\": unknown dimension \"%s\", must "
-                            "be B, H, Hkv, q, kv or an integer",
+                            "be B, H, Hkv, q, kv, any or an integer",
                             c->name, name);
         if (name)
             strbuf_addf(b, "%s\"%s\"", i ? ", " : "", name);

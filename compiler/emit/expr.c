@@ -104,7 +104,9 @@ static const char *variable(struct emitter *e, enum place p, int64_t var)
         [IR_VAR_SIZE_H] = "args.H",
         [IR_VAR_SIZE_HKV] = "args.Hkv",
         [IR_VAR_SIZE_Q] = "args.Sq",
-        [IR_VAR_SIZE_KV] = "args.Skv"};
+        [IR_VAR_SIZE_KV] = "args.Skv",
+        [IR_VAR_SIZE_D] = "kHeadDim",
+        [IR_VAR_SIZE_DV] = "kHeadDimV"};
     if (var == IR_VAR_KV && expr_is_cell(p))
         return "(kv0 + c)";
     if (var == IR_VAR_KV && p == PLACE_BASE)
@@ -324,6 +326,20 @@ static const char *unsigned_division(struct emitter *e, enum place p, ir_ref r,
                          ir_node(e->g, y)->i);
 }
 
+/* Exponents from here to its negation are written out as products. */
+enum { MAX_POWER = 8 };
+
+/* x ^ n of a small whole constant n: powf takes a hundred instructions. */
+static const char *small_power(struct emitter *e, enum place p, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, ir_arg(e->g, r, 1));
+    const double v = n->op == IR_CONST_F ? n->f : 0.5;
+    if (v != floor(v) || fabs(v) > MAX_POWER)
+        return NULL;
+    return writer_format(e, "facc_power<%d>(%s)", (int)v,
+                         writer_bare(e, expr_text(e, p, ir_arg(e->g, r, 0))));
+}
+
 /* Sums and products of masks are not contracted: the same value must have the
  * same bits in every kernel, whatever is around it. */
 static const char *op_pattern(const struct emitter *e, ir_ref r)
@@ -381,6 +397,9 @@ static const char *inline_text(struct emitter *e, enum place p, ir_ref r)
         return length(e, p, r);
     if (op == IR_DOT)
         return dot(e, p, r);
+    const char *power = op == IR_FPOW ? small_power(e, p, r) : NULL;
+    if (power)
+        return power;
     if (op == IR_AND || op == IR_OR)
         return logic(e, p, r);
     const char *folded = p == PLACE_SCORE ? score_folded(e, r) : NULL;

@@ -131,6 +131,13 @@ static struct merged l_leaf(lua_State *L, enum result_kind kind)
     l_resolve(L, -1);
     if (lua_isnil(L, -1))
         l_no_value(L);
+    const struct view *v = value_object(L, -1, OBJECT_TENSOR);
+    if (v)
+        l_fail(L,
+               "the function must return %s, got tensor '%s' with %d of its "
+               "%d indices",
+               wants_bool ? "true or false" : "a number",
+               g->tensors[v->tensor].name, v->n, g->tensors[v->tensor].rank);
     if (wants_bool && !lua_isboolean(L, -1))
         l_fail(L, "the function must return true or false, got %s",
                value_kind_name(L, -1));

@@ -8,6 +8,15 @@ local mods, functions = {}, {}
 
 function functions.relu(x) return facc.max(x, 0) end
 function functions.silu(x) return x * facc.sigmoid(x) end
+function functions.softplus(x) return facc.max(x, 0.0) + facc.log(1 + facc.exp(-facc.abs(x))) end
+function functions.rcp(x) return 1 / x end
+-- A sum that may be fused with the product.
+function functions.fma(x, y, z) return x * y + z end
+-- -1, 0 or 1
+function functions.sign(x)
+  return facc.where(function() return x > 0 end, 1,
+    facc.where(function() return x < 0 end, -1, 0))
+end
 function functions.gelu(x) return 0.5 * x * (1 + facc.erf(x * 0.7071067811865476)) end
 function functions.gelu_tanh(x)
   return 0.5 * x * (1 + facc.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))

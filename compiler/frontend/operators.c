@@ -201,6 +201,16 @@ static void l_check_defined(lua_State *L, int i, int other)
                name);
 }
 
+/* In Lua a boolean equals no number, whatever both are. */
+static void l_check_boolean(lua_State *L, int i, int other)
+{
+    if (trace_of(L)->scope && lua_isboolean(L, i) &&
+        (value_is_traced(L, other) || lua_type(L, other) == LUA_TNUMBER))
+        l_fail(L,
+               "a boolean is compared with a number, which it never "
+               "equals; a bool tensor gives true or false: write x or not x");
+}
+
 /* operand < a, which is what a == b has become. */
 static int l_equal(lua_State *L)
 {
@@ -214,6 +224,8 @@ static int l_equal(lua_State *L)
     l_check_complete(L, 2, 1);
     l_check_defined(L, 1, 2);
     l_check_defined(L, 2, 1);
+    l_check_boolean(L, 1, 2);
+    l_check_boolean(L, 2, 1);
     t->undefined[0] = '\0';
     bool numbers = (value_is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
                    (value_is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
@@ -241,21 +253,19 @@ static int l_key(lua_State *L)
 
 /* __c(x): x, which is a condition. Lua takes every tensor for true; asking
  * whether there is one is sensible while loading, and for tensors of numbers.
- */
+ * A bool tensor of rank 0 is read. */
 static int l_condition(lua_State *L)
 {
     struct trace *t = trace_of(L);
     lua_settop(L, 1);
     struct view *v = value_object(L, 1, OBJECT_TENSOR);
     const struct ir_tensor *decl = v ? &t->graph->tensors[v->tensor] : NULL;
-    if (!v || !t->scope || decl->dtype != DTYPE_BOOL)
+    if (!v || !t->mod || decl->dtype != DTYPE_BOOL)
         return 1;
     l_enter(L);
+    l_resolve(L, 1);
     if (decl->rank == 0)
-        l_fail(L,
-               "tensor '%s' is used as a condition, which takes it for true; "
-               "a bool tensor of rank 0 is read by calling it: %s()",
-               decl->name, decl->name);
+        return 1;
     l_fail(L,
            "tensor '%s' is used as a condition with %d of its %d indices, "
            "which takes it for true",

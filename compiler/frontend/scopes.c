@@ -37,6 +37,7 @@ static int l_where(lua_State *L)
     struct ir_graph *g = t->graph;
     lua_settop(L, 3);
     bool inner = lua_type(L, 1) == LUA_TFUNCTION;
+    l_resolve(L, 1);
     if (!inner && !lua_isboolean(L, 1))
         l_fail(L,
                "where: the condition must be a function or a boolean, got %s",

@@ -412,7 +412,10 @@ static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
             break;
         }
     }
-    l_fail_at(L, line, "%s", message);
+    const bool two = strcmp(message, "']' expected near ','") == 0;
+    l_fail_at(L, line, "%s%s", message,
+              two ? "; a tensor takes several indices as t[i][j] or t(i, j)"
+                  : "");
 }
 
 /* A first line that starts with '#' is for the shell; a byte order mark is

@@ -197,7 +197,8 @@ static struct ir_dim l_declared_dim(lua_State *L, int i, const char *name,
                  {"H", IR_DIM_H},
                  {"Hkv", IR_DIM_HKV},
                  {"q", IR_DIM_Q},
-                 {"kv", IR_DIM_KV}};
+                 {"kv", IR_DIM_KV},
+                 {"any", IR_DIM_ANY}};
     if (lua_type(L, i) == LUA_TSTRING)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (strcmp(lua_tostring(L, i), known[k].name) == 0)
@@ -206,7 +207,7 @@ static struct ir_dim l_declared_dim(lua_State *L, int i, const char *name,
         return (struct ir_dim){IR_DIM_FIXED, lua_tointeger(L, i)};
     l_fail(L,
            "facc.tensor '%s': dimension %d must be an integer from 0 on or one "
-           "of \"B\" \"H\" \"Hkv\" \"q\" \"kv\"",
+           "of \"B\" \"H\" \"Hkv\" \"q\" \"kv\" \"any\"",
            name, nth);
 }
 
@@ -274,7 +275,7 @@ static void l_set_size(lua_State *L, const char *name, enum ir_var var,
 static int l_size_index(lua_State *L)
 {
     l_enter(L);
-    l_fail(L, "facc.size has B, H, Hkv, q and kv, not '%s'",
+    l_fail(L, "facc.size has B, H, Hkv, q, kv, D and Dv, not '%s'",
            lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
                                          : value_kind_name(L, 2));
 }
@@ -306,12 +307,14 @@ static void l_open_sizes(lua_State *L, int facc)
 {
     const struct eval_env none = {0};
     const struct eval_env *e = trace_of(L)->env ? trace_of(L)->env : &none;
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 7);
     l_set_size(L, "B", IR_VAR_SIZE_B, e->B);
     l_set_size(L, "H", IR_VAR_SIZE_H, e->H);
     l_set_size(L, "Hkv", IR_VAR_SIZE_HKV, e->Hkv);
     l_set_size(L, "q", IR_VAR_SIZE_Q, e->Sq);
     l_set_size(L, "kv", IR_VAR_SIZE_KV, e->Skv);
+    l_set_size(L, "D", IR_VAR_SIZE_D, e->D);
+    l_set_size(L, "Dv", IR_VAR_SIZE_DV, e->Dv);
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, l_size_index);
     lua_setfield(L, -2, "__index");

@@ -78,9 +78,9 @@ static void l_check_flags(lua_State *L)
                       "and a condition takes it for true",
                       decl->name, decl->rank);
         l_fail_at(L, decl->line,
-                  "tensor '%s' is never read; a bool tensor of rank 0 is read "
-                  "by calling it: if %s() then",
-                  decl->name, decl->name);
+                  "tensor '%s' is never read: outside of the mods it has no "
+                  "value, and a condition takes it for true",
+                  decl->name);
     }
 }
 

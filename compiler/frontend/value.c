@@ -167,7 +167,10 @@ ir_ref l_to_number(lua_State *L, int i, const char *what)
     if (r == IR_NONE)
         l_fail_recorded(L);
     if (ir_node(g, r)->type == IR_BOOL)
-        l_fail(L, "%s: expected a number, got a boolean", what);
+        l_fail(L,
+               "%s: expected a number, got a boolean; x and 1 or 0 makes one "
+               "of it",
+               what);
     return r;
 }
 

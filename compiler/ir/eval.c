@@ -105,6 +105,10 @@ static int64_t variable(const struct eval_state *s, int64_t v)
         return e->Sq;
     case IR_VAR_SIZE_KV:
         return e->Skv;
+    case IR_VAR_SIZE_D:
+        return e->D;
+    case IR_VAR_SIZE_DV:
+        return e->Dv;
     case IR_VAR_KV:
     case IR_VAR_COUNT:
         break;

@@ -26,7 +26,7 @@ union eval_value { /* a param: .i for I32/I64, .f for F32 */
 };
 
 struct eval_env { /* borrowed for the life of the state */
-    int64_t B, H, Hkv, Sq, Skv;
+    int64_t B, H, Hkv, Sq, Skv, D, Dv;
     const int32_t *len_q;              /* [B] used lengths, or NULL: Sq */
     const int32_t *len_kv;             /* [B] or NULL: Skv */
     const struct eval_tensor *tensors; /* by graph order */

@@ -41,7 +41,8 @@ struct ir_op_info {
 };
 const struct ir_op_info *ir_op_info(enum ir_op op);
 
-/* VAR_I's node.i: the indices, then the sizes (tile scope, run time). */
+/* VAR_I's node.i: the indices, then the sizes (tile scope, run time; head dims
+ * are constants of a kernel). */
 enum ir_var {
     IR_VAR_B,
     IR_VAR_H,
@@ -52,6 +53,8 @@ enum ir_var {
     IR_VAR_SIZE_HKV,
     IR_VAR_SIZE_Q,
     IR_VAR_SIZE_KV,
+    IR_VAR_SIZE_D, /* head dims of Q and K, of V and O */
+    IR_VAR_SIZE_DV,
     IR_VAR_COUNT
 };
 
@@ -86,7 +89,8 @@ enum ir_dim_kind {
     IR_DIM_H,
     IR_DIM_HKV,
     IR_DIM_Q,
-    IR_DIM_KV
+    IR_DIM_KV,
+    IR_DIM_ANY /* what each call's tensor has */
 };
 enum { IR_MAX_RANK = 5 };
 

@@ -17,7 +17,9 @@ static const char *const var_names[IR_VAR_COUNT] = {
     [IR_VAR_SIZE_H] = "size.H",
     [IR_VAR_SIZE_HKV] = "size.Hkv",
     [IR_VAR_SIZE_Q] = "size.q",
-    [IR_VAR_SIZE_KV] = "size.kv"};
+    [IR_VAR_SIZE_KV] = "size.kv",
+    [IR_VAR_SIZE_D] = "size.D",
+    [IR_VAR_SIZE_DV] = "size.Dv"};
 
 struct printer {
     const struct ir_graph *g;

@@ -94,7 +94,9 @@ static int64_t extent(const struct ir_dim *d)
 {
     if (d->kind == IR_DIM_FIXED)
         return d->extent;
-    return d->kind == IR_DIM_Q || d->kind == IR_DIM_KV ? LENGTH : COUNT;
+    return d->kind == IR_DIM_Q || d->kind == IR_DIM_KV || d->kind == IR_DIM_ANY
+               ? LENGTH
+               : COUNT;
 }
 
 static int64_t clamp(int64_t x, int64_t hi)

@@ -105,6 +105,8 @@ static bool read_env(const struct reader *r, struct cpu_env *e)
                                .Hkv = z->Hkv,
                                .Sq = z->Sq,
                                .Skv = z->Skv,
+                               .D = z->D,
+                               .Dv = z->Dv,
                                .tensors = tensors,
                                .params = params};
     return read_lengths(r, false, lengths, &e->env.len_q) &&

@@ -191,6 +191,16 @@ FACC_FN float facc_sigmoid(float x)
     return facc_rcp(1.0f + expf(-x));
 }
 
+// x ^ n by products; |n| <= 8.
+template <int n> FACC_FN float facc_power(float x)
+{
+    const float x2 = x * x, x4 = x2 * x2;
+    constexpr int m = n < 0 ? -n : n;
+    const float odd = m & 1 ? x : 1.0f, two = m & 2 ? odd * x2 : odd;
+    const float p = m & 8 ? x4 * x4 : m & 4 ? two * x4 : two;
+    return n < 0 ? 1.0f / p : p;
+}
+
 // Lua's float %: the result has the divisor's sign.
 FACC_FN float facc_fmod(float a, float b)
 {

@@ -80,6 +80,8 @@ static inline int64_t data_extent(const struct eval_env *e, struct ir_dim d)
         return e->Sq;
     case IR_DIM_KV:
         return e->Skv;
+    case IR_DIM_ANY:
+        return DATA_TOKENS;
     case IR_DIM_FIXED:
         break;
     }
@@ -183,8 +185,8 @@ static inline double data_whole(const struct data *d, const char *name,
         return (double)RANDOM(8);
     if (IS("path"))
         return (double)RANDOM(6);
-    if (IS("flag"))
-        return 1;
+    if (IS("flag") || IS("no_flag"))
+        return IS("flag");
     if (IS("count_u8"))
         return (double)RANDOM(200);
     if (strncmp(name, "count_", 6) == 0)

@@ -68,6 +68,12 @@ if row "M16" then
     return id[i] == id[j] and window(b, h, i - off[id[i]], j - off[id[j]])
   end)
 end
+if row "M16any" then -- as many documents as there are
+  local id, off = T("id", "i32", { "any" }), T("off", "i32", { "any" })
+  mask(function(b, h, i, j)
+    return id[i] == id[j] and i >= j and j - off[id[j]] < 48
+  end)
+end
 if row "M17" then
   local id, off = T("id", "i32", { S }), T("off", "i32", { S })
   mask(function(b, h, i, j) return j >= off[id[i]] and i >= j end)
@@ -203,6 +209,14 @@ end
 if row "M37dense" then
   local r = T("dense", "bool", { "B", 1, "q", "kv" })
   mask(function(b, h, i, j) return r(b, 0, i, j) end)
+end
+if row "M37scalar" then -- bool tensors of rank 0 are read where they stand
+  local on, off = T("flag", "bool", {}), T("no_flag", "bool", {})
+  mask(function(b, h, i, j)
+    local which = on
+    if which and not off then return i >= j or (off and i > 3) end
+    return off == on
+  end)
 end
 if row "M38" then mask(function(b, h, i, j) return i < 277 end) end
 if row "M39" then mask(function(b, h, i, j) return j < 256 or j >= 500 end) end

@@ -177,11 +177,16 @@ void problem_open(struct problem *p, const struct program *program,
 {
     memset(p, 0, sizeof *p);
     struct data *d = &p->data;
-    *d = (struct data){
-        .env = {.B = P_B, .H = P_H, .Hkv = P_HKV, .Sq = P_SQ, .Skv = P_SKV},
-        .len_q = {P_SQ, 531},
-        .len_kv = {P_SKV, 405},
-        .varied = true};
+    *d = (struct data){.env = {.B = P_B,
+                               .H = P_H,
+                               .Hkv = P_HKV,
+                               .Sq = P_SQ,
+                               .Skv = P_SKV,
+                               .D = P_D,
+                               .Dv = P_D},
+                       .len_q = {P_SQ, 531},
+                       .len_kv = {P_SKV, 405},
+                       .varied = true};
     d->env.len_q = d->len_q;
     d->env.len_kv = d->len_kv;
     data_list(d, program->graph, 1);

@@ -158,6 +158,10 @@ if row "S32sizes" then
   local z = facc.size
   score(function(s, b, h, i, j) return s * z.Hkv / z.H + (i - z.q) / z.kv + b / z.B end)
 end
+if row "S32dims" then
+  local z = facc.size
+  score(function(s) return s * (z.D / z.Dv) + 1 / math.sqrt(z.D + z.Dv) end)
+end
 if row "S33" then score(function(s, b, h, i, j) return j % 2 == 0 and s or -inf end) end
 if row "S34" then
   local rel = T("rel", "f32", { 2 * S })
@@ -352,6 +356,11 @@ end
 if row "gelu" then score(function(s) return facc.gelu(s) end) end
 if row "gelu_tanh" then score(function(s) return facc.gelu_tanh(s) end) end
 if row "silu" then score(function(s) return facc.silu(s) end) end
+if row "shapes" then
+  score(function(s)
+    return facc.softplus(s) + facc.sign(s) / 4 + facc.rcp(2 + s * s) + facc.fma(s, 0.25, 1)
+  end)
+end
 if row "relu" then score(function(s) return facc.relu(s) end) end
 if row "squared_relu" then score(function(s) return math.max(s, 0.0) ^ 2 end) end
 if row "constant" then score(function() return 1.5 end) end
@@ -375,6 +384,13 @@ if row "exponentials" then
 end
 if row "roots" then
   score(function(s) return facc.sqrt(1 + s * s) + facc.rsqrt(1 + math.abs(s)) + facc.erf(s) end)
+end
+if row "more_powers" then
+  score(function(s, b, h, i, j)
+    local x = 0.5 + math.abs(s) / 8
+    return x ^ 5 - x ^ -3 + x ^ 8 / 64 + (h - 2) ^ 3 / 8 + x ^ -1 + x ^ 1.5 + x ^ 11 / 512
+         + 1 / (1 + ((i - j) / 64) ^ 4)
+  end)
 end
 if row "rounding" then
   score(function(s)

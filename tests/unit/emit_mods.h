@@ -173,6 +173,11 @@ static const char *const emit_mods[] = {
     "cols[q]) - facc.dot(rows(h, q), rows(h, 0)) end, mask_mod = function(b, "
     "h, q, kv) return facc.dot(cols[kv], cols[2]) > facc.dot(rows(0, q), "
     "cols[q // 2]) end",
+    "score_mod = function(s, b, h, q, kv) return s ^ 3 - s ^ 5 / 16 + s ^ 6 * "
+    "1e-3 - s ^ 7 * 1e-4 + s ^ 8 * 1e-6 + (1 + s * s) ^ -3 + s ^ 0 + "
+    "math.abs(s) ^ 9 * 1e-8 + (q - kv) ^ 4 * 1e-6 + (1 + hs[h] ^ 2) ^ -1 end",
+    "mask_mod = function(b, h, q, kv) return f32[kv] ^ 3 - f32[q] ^ 3 > 0.25 "
+    "end",
     /* both */
     "score_mod = function(s, b, h, q, kv) return s + hs[h] * (kv - q) end, "
     "mask_mod = function(b, h, q, kv) return q >= kv and q - kv < n and "

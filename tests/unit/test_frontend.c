@@ -162,7 +162,8 @@ static const struct trap traps[] = {
     {"score = function(s) return {} end",
      "result: expected a number, got a table"},
     {"score = function(s, b, h, q) return t2[q] end",
-     "result: tensor 't2' is used with 1 of its 2 indices"},
+     "the function must return a number, got tensor 't2' with 1 of its 2 "
+     "indices"},
     {"mask = function(b, h, q, kv) if kv % 2 then return true end return "
      "false end",
      NULL}, /* the lint warns */
@@ -194,7 +195,23 @@ static const struct trap traps[] = {
     {"score = function(s) return t0 end", NULL},
     {"score = function(s, b, h, q) return s + tb[ti[ti[q]]] end", NULL},
     {"score = function(s, b, h, q) return s + tb[bb[q]] end",
-     "index: expected a number, got a boolean"},
+     "index: expected a number, got a boolean; x and 1 or 0 makes one of "
+     "it"},
+    {"score = function(s, b, h, q) return s + bb[q] end",
+     "+: expected a number, got a boolean; x and 1 or 0 makes one of it"},
+    {"mask = function(b, h, q, kv) return bb[kv] == 1 end",
+     "a boolean is compared with a number, which it never equals; a bool "
+     "tensor gives true or false: write x or not x"},
+    {"mask = function(b, h, q, kv) return q ~= (bb[q] and kv > 3) end",
+     "a boolean is compared with a number, which it never equals; a bool "
+     "tensor gives true or false: write x or not x"},
+    {"mask = function(b, h, q, kv) return flags[q] end",
+     "the function must return true or false, got tensor 'flags' with 1 of "
+     "its 2 indices"},
+    {"local on = facc.tensor('on', 'bool', {}) score = function(s, b, h, q, "
+     "kv) local x = on if not x then return s end return facc.where(on, s, 2 "
+     "* s) + (x and on and 1 or 0) end",
+     NULL},
     {"score = function(s, b, h, q) local t = facc.tensor('t', 'f32', {1}) "
      "return s end",
      "facc.tensor is called inside of a mod; declare it before"},
@@ -412,7 +429,7 @@ static const struct trap traps[] = {
      "and b < facc.size.B and facc.size.Hkv > 0 end",
      NULL},
     {"score = function(s) return s + facc.size.k end",
-     "facc.size has B, H, Hkv, q and kv, not 'k'"},
+     "facc.size has B, H, Hkv, q, kv, D and Dv, not 'k'"},
     {"score = function(s) return s + facc.len.q(s) end",
      "facc.len.q: the sequence must be an integer"},
     /* the standard mods */
@@ -503,12 +520,12 @@ static const struct file files[] = {
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {'S'})", 2,
      "facc.tensor 't': dimension 1 must be an integer from 0 on or one of "
      "\"B\" "
-     "\"H\" \"Hkv\" \"q\" \"kv\""},
+     "\"H\" \"Hkv\" \"q\" \"kv\" \"any\""},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {4, -1})",
      2,
      "facc.tensor 't': dimension 2 must be an integer from 0 on or one of "
      "\"B\" "
-     "\"H\" \"Hkv\" \"q\" \"kv\""},
+     "\"H\" \"Hkv\" \"q\" \"kv\" \"any\""},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', "
      "{1,2,3,4,5,6})",
      2, "facc.tensor 't': at most 5 dimensions"},
@@ -521,17 +538,11 @@ static const struct file files[] = {
      "facc.param('t', 'i32')",
      3, "'t' is declared twice"},
     {"local facc = require 'facc'\nlocal flag = facc.tensor('flag', 'bool', "
-     "{})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\nif flag "
-     "then return q >= kv end return true end }",
-     4,
-     "tensor 'flag' is used as a condition, which takes it for true; a bool "
-     "tensor of rank 0 is read by calling it: flag()"},
-    {"local facc = require 'facc'\nlocal flag = facc.tensor('flag', 'bool', "
-     "{})\nreturn facc.attention { score_mod = function(s, b, h, q, kv)\n"
-     "return flag() and s + (flag and 100 or 0) or s end }",
-     4,
-     "tensor 'flag' is used as a condition, which takes it for true; a bool "
-     "tensor of rank 0 is read by calling it: flag()"},
+     "{})\nlocal on = flag and 1 or 2\nreturn facc.attention { mask_mod = "
+     "function(b, h, q, kv) return q >= kv + on end }",
+     2,
+     "tensor 'flag' is never read: outside of the mods it has no value, and a "
+     "condition takes it for true"},
     {"local facc = require 'facc'\nlocal keep = facc.tensor('keep', 'bool', "
      "{'q', 'kv'})\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n"
      "if keep then return q >= kv end return false end }",

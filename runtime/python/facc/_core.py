@@ -194,7 +194,7 @@ class Program:
     def from_expressions(cls, score=None, mask=None, declarations=(), context=None):
         """One-line expressions over score, b, h, q, kv and the declared names.
         declarations: (name, facc dtype, shape), shape a tuple of integers or
-        dimension names ("B" "H" "Hkv" "q" "kv"), or None for a param."""
+        dimension names ("B" "H" "Hkv" "q" "kv" "any"), or None for a param."""
         context = context or default_context()
         items = (_abi.declaration * len(declarations))()
         for item, (name, dtype, shape) in zip(items, declarations):
