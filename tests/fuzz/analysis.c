@@ -17,8 +17,8 @@ static const double unit = ANALYSIS_UNIT;
 
 static int64_t variable(const struct analysis *a, int64_t which)
 {
-    const int64_t size[] = {a->env->B, a->env->H, a->env->Hkv, a->env->Sq,
-                            a->env->Skv};
+    const struct eval_env *e = a->env;
+    const int64_t size[] = {e->B, e->H, e->Hkv, e->Sq, e->Skv, e->D, e->Dv};
     return which < 4 ? a->at[which] : size[which - IR_VAR_SIZE_B];
 }
 
@@ -123,6 +123,28 @@ static bool compare(struct analysis *a, enum ir_op op, const struct number *x)
                           : x[0].f == x[1].f;
 }
 
+/* A dot product: along the rows that its operands' loads begin. */
+static void dot(struct analysis *a, ir_ref r, struct number *out)
+{
+    const struct ir_node *load[2] = {ir_node(a->g, ir_arg(a->g, r, 0)),
+                                     ir_node(a->g, ir_arg(a->g, r, 1))};
+    const int64_t n = ir_dot_length(a->g, r);
+    double size = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double x = 1;
+        for (int j = 0; j < 2; j++) {
+            const enum dtype t = a->g->tensors[load[j]->i].dtype;
+            const int64_t step =
+                a->env->tensors[load[j]->i].stride[load[j]->n - 1];
+            x *= dtype_load_f64(t, element(a, load[j]) +
+                                       k * step * (int64_t)dtype_size(t));
+        }
+        out->f += x;
+        size += fabs(x);
+    }
+    out->e = (double)(n + 1) * unit * size;
+}
+
 static bool leaf(struct analysis *a, const struct ir_node *n,
                  const struct number *x, struct number *out)
 {
@@ -185,6 +207,9 @@ static void node_value(struct analysis *a, ir_ref r)
     if (leaf(a, n, x, out))
         return;
     switch (n->op) {
+    case IR_DOT:
+        dot(a, r, out);
+        return;
     case IR_LIN:
         out->i = linear(a, n);
         return;

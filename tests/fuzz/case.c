@@ -170,7 +170,7 @@ static bool make_tensor(struct fuzz_case *c, int t)
     int64_t below, n = 1;
     *pub = (facc_tensor){.dtype = (facc_dtype)m->dtype, .rank = m->rank};
     for (int d = 0; d < m->rank; d++) {
-        x->shape[d] = m->kind[d] ? extent[m->kind[d]] : m->extent[d];
+        x->shape[d] = m->extent[d] ? m->extent[d] : extent[m->kind[d]];
         n *= x->shape[d];
     }
     int64_t total = lay_out(m, x->shape, x->stride, &below);
@@ -261,6 +261,8 @@ static void set_lengths(struct fuzz_case *c)
                                .Hkv = c->Hkv,
                                .Sq = c->Sq,
                                .Skv = c->Skv,
+                               .D = c->D,
+                               .Dv = c->Dv,
                                .len_q = c->len_q,
                                .len_kv = c->len_kv,
                                .tensors = c->tensor,

@@ -219,7 +219,7 @@ static void mods(struct writer *w)
 
 static void put_declarations(struct writer *w)
 {
-    static const char *const dim[] = {"", "B", "H", "Hkv", "q", "kv"};
+    static const char *const dim[] = {"", "B", "H", "Hkv", "q", "kv", "any"};
     const struct modgen_program *p = w->out;
     modgen_put(w, "local facc = require 'facc'\n");
     for (int i = 0; i < p->n_tensors; i++) {

@@ -33,7 +33,7 @@ struct modgen_tensor {
     char name[12];
     enum dtype dtype;
     int rank;
-    int64_t extent[IR_MAX_RANK]; /* of IR_DIM_FIXED */
+    int64_t extent[IR_MAX_RANK]; /* of IR_DIM_FIXED, IR_DIM_ANY; else 0 */
     int64_t low, below;          /* ints: values are low … below - 1 */
     enum ir_dim_kind kind[IR_MAX_RANK];
     enum modgen_layout layout;

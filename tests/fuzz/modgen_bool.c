@@ -216,6 +216,8 @@ static void other(struct writer *w, int depth, unsigned what)
         modgen_load(w, depth, modgen_some_tensor(w, 0));
         break;
     case 9:
+        if (modgen_pick(w, 4) == 3 && modgen_any_slice(w, depth))
+            break;
         if (w->loops < 2)
             any_all(w, depth);
         else

@@ -2,9 +2,9 @@
  * of three kinds that know their type and a bound of their magnitude: int,
  * float, bool. A budget of comparisons keeps the number of paths small; inner
  * functions of facc.sum and friends have a budget of their own.
- * modgen_load.c: tensors and params; modgen_int.c, modgen_float.c,
- * modgen_bool.c: expressions; modgen_statement.c: what comes before a mod's
- * result; modgen.c: programs. */
+ * modgen_load.c: tensors and params; modgen_vector.c: slices; modgen_int.c,
+ * modgen_float.c, modgen_bool.c: expressions; modgen_statement.c: what comes
+ * before a mod's result; modgen.c: programs. */
 #ifndef FACC_MODGEN_EXPR_H
 #define FACC_MODGEN_EXPR_H
 
@@ -76,7 +76,12 @@ struct variable modgen_new_variable(struct writer *w, char prefix,
 bool modgen_is_full(const struct writer *w);
 
 /* --- modgen_load.c ------------------------------------------------ */
-/* A tensor of floats (2), ints (1) or bools (0). */
+/* Kinds of tensors: floats 2, ints 1, bools 0. */
+int modgen_kind(enum dtype d);
+/* For one more tensor, besides the first of each kind. */
+bool modgen_has_room(const struct writer *w);
+/* last: extent of the last dimension; 0: any dimensions. */
+int modgen_new_tensor(struct writer *w, int kind, int64_t last);
 int modgen_some_tensor(struct writer *w, int kind);
 void modgen_load(struct writer *w, int depth, int tensor);
 /* "t[i][j]" with `count` indices from number `first` on, in some spelling. */
@@ -85,6 +90,12 @@ void modgen_indices(struct writer *w, int depth, int tensor, int first,
 /* A param of ints (not negative: from 1), or of floats; its magnitude. */
 struct range modgen_int_param(struct writer *w, bool positive);
 void modgen_float_param(struct writer *w);
+
+/* --- modgen_vector.c ---------------------------------------------- */
+double modgen_dot(struct writer *w, int depth); /* a bound */
+struct range modgen_vector(struct writer *w, int depth, bool floats);
+/* False: there is no tensor for it. */
+bool modgen_any_slice(struct writer *w, int depth);
 
 /* --- expressions -------------------------------------------------- */
 struct range modgen_int(struct writer *w, int depth);

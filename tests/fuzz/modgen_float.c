@@ -101,7 +101,7 @@ static double idiom(struct writer *w, int depth)
 {
     size_t from = w->n;
     double a;
-    switch (modgen_pick(w, 5)) {
+    switch (modgen_pick(w, 6)) {
     case 0:
         modgen_put(w, "0.125 * (kv - q)");
         return 128;
@@ -119,6 +119,8 @@ static double idiom(struct writer *w, int depth)
         a = modgen_float(w, depth);
         modgen_put(w, ") / (1 + 0.125 * (q - kv) ^ 2)");
         return a;
+    case 4:
+        return tame(w, from, modgen_dot(w, depth));
     default: /* an outer factor and a term of the row */
         modgen_float_param(w);
         modgen_put(w, " * (");
@@ -224,7 +226,9 @@ double modgen_float(struct writer *w, int depth)
         bound = load(w, depth - 1);
         break;
     case 7:
-        bound = tame(w, from, modgen_inner(w, depth - 1, true).value);
+        bound = modgen_pick(w, 5) == 4 ? modgen_vector(w, depth - 1, true).value
+                                       : modgen_inner(w, depth - 1, true).value;
+        bound = tame(w, from, bound);
         break;
     case 8:
         bound = of_int(w, depth - 1);

@@ -26,7 +26,7 @@ static struct range length_of(struct writer *w)
 static struct range leaf(struct writer *w)
 {
     static const char *const index[] = {"q", "kv", "h", "b"};
-    static const char *const size[] = {"q", "kv", "H", "Hkv", "B"};
+    static const char *const size[] = {"q", "kv", "H", "Hkv", "B", "D", "Dv"};
     unsigned what = modgen_pick(w, 12);
     if (what < 4) {
         modgen_put(w, "%s", index[what]);
@@ -44,7 +44,7 @@ static struct range leaf(struct writer *w)
         modgen_put(w, "%u", modgen_pick(w, 20));
         return modgen_up_to(20);
     case 9:
-        modgen_put(w, "facc.size.%s", size[modgen_pick(w, 5)]);
+        modgen_put(w, "facc.size.%s", size[modgen_pick(w, w->fixed ? 5 : 7)]);
         return modgen_index;
     case 10:
         return modgen_int_param(w, false);
@@ -220,7 +220,8 @@ static struct range load(struct writer *w, int depth)
 static struct range inner(struct writer *w, int depth)
 {
     size_t from = w->n;
-    struct range r = modgen_inner(w, depth, false);
+    struct range r = modgen_pick(w, 5) == 4 ? modgen_vector(w, depth, false)
+                                            : modgen_inner(w, depth, false);
     if (r.value <= most_int && r.possible <= most_possible)
         return r;
     modgen_wrap(w, from, "(", ") % 991");

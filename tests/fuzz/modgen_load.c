@@ -7,7 +7,7 @@
 
 /* --- declarations ------------------------------------------------- */
 
-static int kind_of(enum dtype d)
+int modgen_kind(enum dtype d)
 {
     return d == DTYPE_BOOL ? 0 : dtype_is_float(d) ? 2 : 1;
 }
@@ -31,24 +31,29 @@ static void choose_dims(struct writer *w, struct modgen_tensor *t)
     static const uint8_t ranks[] = {1, 1, 1, 2, 2, 2, 0, 3, 3, 1, 4, 5};
     static const uint8_t extents[] = {4, 1, 2, 3, 8, 16, 32, 7};
     static const enum ir_dim_kind kinds[] = {
-        IR_DIM_KV, IR_DIM_Q,     IR_DIM_H,  IR_DIM_FIXED,
-        IR_DIM_B,  IR_DIM_FIXED, IR_DIM_HKV};
+        IR_DIM_KV, IR_DIM_Q,     IR_DIM_H,   IR_DIM_FIXED,
+        IR_DIM_B,  IR_DIM_FIXED, IR_DIM_HKV, IR_DIM_ANY};
     int long_dims = 0;
     t->rank = ranks[modgen_pick(w, sizeof ranks)];
     if (t->rank == 0 && t->dtype == DTYPE_BOOL && !w->reads)
         t->rank = 1; /* one that is never read is an error */
     for (int d = 0; d < t->rank; d++) {
-        enum ir_dim_kind k = kinds[modgen_pick(w, 7)];
+        enum ir_dim_kind k = kinds[modgen_pick(w, 8)];
         bool is_long = k == IR_DIM_Q || k == IR_DIM_KV;
         if (is_long && ++long_dims > 2)
             k = IR_DIM_FIXED;
         t->kind[d] = k;
-        if (k == IR_DIM_FIXED)
+        if (k == IR_DIM_FIXED || k == IR_DIM_ANY)
             t->extent[d] = extents[modgen_pick(w, t->rank > 2 ? 4 : 8)];
     }
 }
 
-static int new_tensor(struct writer *w, int kind)
+bool modgen_has_room(const struct writer *w)
+{
+    return !w->fixed && w->out->n_tensors < MODGEN_MOST_TENSORS - 3;
+}
+
+int modgen_new_tensor(struct writer *w, int kind, int64_t last)
 {
     static const enum dtype floats[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16,
                                         DTYPE_E4M3, DTYPE_E5M2};
@@ -63,6 +68,11 @@ static int new_tensor(struct writer *w, int kind)
     else if (kind == 1)
         t->dtype = ints[modgen_pick(w, 5)];
     choose_dims(w, t);
+    if (last) {
+        t->rank = t->rank ? t->rank : 1;
+        t->kind[t->rank - 1] = IR_DIM_FIXED;
+        t->extent[t->rank - 1] = last;
+    }
     choose_values(w, t);
     return index;
 }
@@ -72,11 +82,10 @@ int modgen_some_tensor(struct writer *w, int kind)
 {
     int have[MODGEN_MOST_TENSORS], n = 0;
     for (int i = 0; i < w->out->n_tensors; i++)
-        if (kind_of(w->out->tensor[i].dtype) == kind)
+        if (modgen_kind(w->out->tensor[i].dtype) == kind)
             have[n++] = i;
-    bool room = !w->fixed && w->out->n_tensors < MODGEN_MOST_TENSORS - 3;
-    if (n == 0 || (room && modgen_pick(w, 3) == 2))
-        return new_tensor(w, kind);
+    if (n == 0 || (modgen_has_room(w) && modgen_pick(w, 3) == 2))
+        return modgen_new_tensor(w, kind, 0);
     return have[modgen_pick(w, (unsigned)n)];
 }
 
@@ -90,7 +99,7 @@ static void put_extent(struct writer *w, const struct modgen_tensor *t, int d)
                                        "facc.size.Hkv",
                                        "facc.size.q",
                                        "facc.size.kv"};
-    if (t->kind[d] == IR_DIM_FIXED)
+    if (t->extent[d])
         modgen_put(w, "%lld", (long long)t->extent[d]);
     else
         modgen_put(w, "%s", size[t->kind[d]]);
@@ -100,9 +109,9 @@ static void put_extent(struct writer *w, const struct modgen_tensor *t, int d)
 static bool put_natural(struct writer *w, enum ir_dim_kind kind)
 {
     static const char *const text[] = {
-        "", "b", "h", "h // (facc.size.H // facc.size.Hkv)", "q", "kv"};
+        "", "b", "h", "h // (facc.size.H // facc.size.Hkv)", "q", "kv", ""};
     modgen_put(w, "%s", text[kind]);
-    return kind != IR_DIM_FIXED;
+    return kind != IR_DIM_FIXED && kind != IR_DIM_ANY;
 }
 
 /* An index from 0 to the extent - 1. */
@@ -123,7 +132,7 @@ static void put_index(struct writer *w, int depth,
         modgen_put(w, " - 1)");
         return;
     case 5:
-        if (t->kind[d] == IR_DIM_FIXED)
+        if (t->extent[d])
             modgen_put(w, "%u", modgen_pick(w, (unsigned)n));
         else
             modgen_put(w, "0");
