@@ -8,8 +8,8 @@
 --     --tensor page_of=build/inputs/paged/page_of.npy \
 --     --tensor length=build/inputs/paged/length.npy --stats
 local facc = require "facc"
-local size, pages = 16, 32 -- a cache for 512 tokens
-local page_of = facc.tensor("page_of", "i32", { "B", pages })
+local size = 16
+local page_of = facc.tensor("page_of", "i32", { "B", "any" })
 local length = facc.tensor("length", "i32", { "B" })
 
 return facc.attention {

@@ -7,8 +7,8 @@
 --     --tensor by_row=build/inputs/sam_position/by_row.npy \
 --     --tensor by_column=build/inputs/sam_position/by_column.npy --stats
 local facc = require "facc"
-local rows, columns = 16, 32
-local by_row = facc.tensor("by_row", "f32", { "B", "H", "q", rows })
+local columns = 32
+local by_row = facc.tensor("by_row", "f32", { "B", "H", "q", "any" })
 local by_column = facc.tensor("by_column", "f32", { "B", "H", "q", columns })
 
 return facc.attention {
