@@ -73,6 +73,14 @@ gpu() { # a script of tests/gpu
     python3 "$1"
 }
 
+table() { # every known mod by both families' kernels
+    if ! [ -e /dev/nvidia0 ]; then
+        echo "no GPU here: this needs one"
+        return 77
+    fi
+    build/release/conformance --gpu --jobs "$(nproc)"
+}
+
 warps() { # parts of what --long runs in full
     for part; do
         build/venv/bin/python tests/gpu/pipeline_host.py --cases 300 --only "$part" ||
@@ -88,7 +96,7 @@ step "build dev" build dev
 [ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
 
 step "suites under sanitizers" suites build/dev
-step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict'
+step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|conformance'
 step "public header" sh tests/api/header.sh
 step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
@@ -104,9 +112,11 @@ if [ $long = 1 ]; then
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
     step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
     step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000
+    step "conformance, all kernels" build/release/conformance --compile --jobs "$(nproc)"
     step "sm90, mistakes planted" build/venv/bin/python tests/gpu/pipeline_host.py --mutations
 fi
 step "GPU" gpu tests/gpu/run_all.py
+step "GPU, conformance table" table
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
 step "GPU, DRAM traffic" gpu tests/gpu/dram.py
 
