@@ -33,7 +33,8 @@ enum outcome { NOT_RUN, COMPILED, RAN, FAILED };
 struct row_result {
     enum outcome outcome[PATHS];
     struct errors worst[PATHS];
-    char why[256]; /* of the first failure */
+    char why[256];     /* of the first failure */
+    int spills[PATHS]; /* bytes */
     long cells, kept, near_rows;
 };
 
@@ -148,10 +149,15 @@ static void compile(struct job *j, enum path path)
     v.arch = options.gpu ? 0 : path == SM90 ? 90 : options.arch;
     v.family = path == SM80 ? FACC_FAMILY_SM80 : FACC_FAMILY_SM90;
     v.layout = path == SM80 ? FACC_LAYOUT_ANY : FACC_LAYOUT_ALIGNED;
-    if (facc_kernel_get(&j->kernel[path], ctx, j->program, &v, &err) == FACC_OK)
-        j->result.outcome[path] = COMPILED;
-    else
+    if (facc_kernel_get(&j->kernel[path], ctx, j->program, &v, &err) !=
+        FACC_OK) {
         fail(j, path, *err.log ? err.log : err.message);
+        return;
+    }
+    facc_kernel_info info = FACC_KERNEL_INFO_INIT;
+    facc_kernel_get_info(j->kernel[path], &info);
+    j->result.outcome[path] = COMPILED;
+    j->result.spills[path] = info.spill_bytes;
 }
 
 static void *compile_some(void *next)
@@ -288,7 +294,7 @@ static void open_job(struct job *j, const struct list_row *row)
     j->row = row;
     j->text = memory(strlen(text) + 1);
     memcpy(j->text, text, strlen(text));
-    snprintf(name, sizeof name, "%s.lua", row->file);
+    snprintf(name, sizeof name, "%s.lua", row->name); /* lines: row->file's */
     if (facc_program_load_string(&j->program, ctx, name, text, strlen(text),
                                  &err) != FACC_OK)
         data_die(err.message, row->name);
@@ -330,6 +336,8 @@ static void print_path(FILE *f, const struct row_result *r, enum path path)
         r->outcome[path] == RAN)
         snprintf(text, sizeof text, "%.1e %.1e%s", r->worst[path].o,
                  r->worst[path].lse, r->outcome[path] == FAILED ? " !" : "");
+    else if (r->outcome[path] == COMPILED && r->spills[path] > 0)
+        snprintf(text, sizeof text, "compiled, spills %d", r->spills[path]);
     else
         snprintf(text, sizeof text, "%s", word[r->outcome[path]]);
     fprintf(f, " %-18s |", text);

@@ -211,7 +211,7 @@ void problem_close(struct problem *p)
 
 static double distance(double got, double want, double unit)
 {
-    if (got == want)
+    if (got == want || (isnan(got) && isnan(want)))
         return 0;
     const double d = fabs(got - want) / unit;
     return isfinite(d) ? d : INFINITY;

@@ -363,6 +363,24 @@ if row "shapes" then
 end
 if row "relu" then score(function(s) return facc.relu(s) end) end
 if row "squared_relu" then score(function(s) return math.max(s, 0.0) ^ 2 end) end
+if row "huge" then score(function(s) return facc.floor(s) * 40000.0 end) end
+if row "additive_mask" then -- -inf in a tensor, in some rows everywhere
+  local bias = T("additive", "f32", { "q", "kv" })
+  score(function(s, b, h, i, j) return s + bias[i][j] end)
+end
+if row "garbage" then -- NaN where a mask is; the file's other mod
+  local bias = T("garbage", "f16", { "H", "q", "kv" })
+  score(function(s, b, h, i, j) return s * bias[h][i][j] + bias(h, i, j) end)
+  mask(causal)
+end
+if row "garbage_score" then
+  local bias = T("garbage", "bf16", { "H", "q", "kv" })
+  score(function(s, b, h, i, j) return i >= j and s + bias(h, i, j) or -inf end)
+end
+if row "nan_rows" then -- NaN of the user's own reaches its rows alone
+  local bias = T("nan_row", "f32", { "q" })
+  score(function(s, b, h, i, j) return s + bias[i] end)
+end
 if row "constant" then score(function() return 1.5 end) end
 if row "dots" then -- of scope row, column, head and cell, of the same row twice
   local u, v = T("rows", "f32", { "q", 24 }), T("cols", "e5m2", { 24, "kv" })
