@@ -46,6 +46,21 @@ local function per_token(ids, b, i)
   return ids[i]
 end
 
+-- list[i] of a Lua list by a traced i, which counts from 1: one select for each
+-- element. Beyond its ends: the last element.
+function functions.lookup(list, i)
+  if type(list) ~= "table" or #list == 0 then
+    error("facc.lookup: expected a list of values, got "
+          .. (type(list) == "table" and "an empty one" or type(list)), 2)
+  end
+  if not is_number(i) then error("facc.lookup: expected a number, got " .. type(i), 2) end
+  local value = list[#list]
+  for k = #list - 1, 1, -1 do
+    value = facc.where(function() return i == k end, list[k], value)
+  end
+  return value
+end
+
 -- ---- masks ----------------------------------------------------------------
 
 function mods.causal(b, h, q, kv) return q >= kv end

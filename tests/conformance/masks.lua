@@ -326,6 +326,10 @@ if row "X09" then -- frames of a video
   mask(function(b, h, i, j) return i // 150 >= j // 150 and j // 150 >= i // 150 - 2 end)
 end
 if row "X10" then mask(function(b, h, i, j) return i >= j and i - j < 32 << h end) end
+if row "X10list" then -- a window for each head
+  local windows = { 16, 64, 100, 1000 }
+  mask(function(b, h, i, j) return i >= j and i - j < facc.lookup(windows, h + 1) end)
+end
 if row "X11" then
   local id, off = T("idb", "i32", { "B", S }), T("offb", "i32", { "B", S })
   mask(function(b, h, i, j)

@@ -361,6 +361,13 @@ if row "shapes" then
     return facc.softplus(s) + facc.sign(s) / 4 + facc.rcp(2 + s * s) + facc.fma(s, 0.25, 1)
   end)
 end
+if row "lookup" then
+  local slopes, kinds = { 0.5, 0.25, 1, 0.125 }, { -1, 2, 0 }
+  score(function(s, b, h, i, j)
+    return s - facc.lookup(slopes, h + 1) * math.abs(i - j) / 64 + facc.lookup(kinds, j % 3 + 1)
+         + facc.lookup({ s, 2 * s, -s }, i % 4)
+  end)
+end
 if row "relu" then score(function(s) return facc.relu(s) end) end
 if row "squared_relu" then score(function(s) return math.max(s, 0.0) ^ 2 end) end
 if row "huge" then score(function(s) return facc.floor(s) * 40000.0 end) end

@@ -423,6 +423,10 @@ static const struct trap traps[] = {
      "facc.any: element 2 is a traced number, not a boolean"},
     {"mask = function(b, h, q, kv) return facc.any(rows[q]) end",
      "facc.any: tensor 'rows' is not one of booleans"},
+    {"score = function(s, b, h, q, kv) return s + facc.lookup({}, h) end",
+     "facc.lookup: expected a list of values, got an empty one"},
+    {"score = function(s, b, h, q, kv) return s + facc.lookup({1, 2}, tb) end",
+     "facc.lookup: expected a number, got tensor"},
     /* sizes and lengths */
     {"mask = function(b, h, q, kv) return q + facc.size.kv - facc.size.q >= "
      "kv and kv < facc.len.kv(b) and q < facc.len.q(b) and h < facc.size.H "
