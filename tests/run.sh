@@ -81,6 +81,15 @@ table() { # every known mod by both families' kernels
     build/release/conformance --gpu --jobs "$(nproc)"
 }
 
+random_mods() { # on the CPU paths, and by both families through NVRTC
+    build/release/fuzz --mods "$1" --out build || return 1
+    if ! build/release/facc doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
+        echo "NVRTC was not found: nothing was compiled"
+        return 0
+    fi
+    build/release/fuzz --nvrtc "$2" --out build
+}
+
 warps() { # parts of what --long runs in full
     for part; do
         build/venv/bin/python tests/gpu/pipeline_host.py --cases 300 --only "$part" ||
@@ -105,8 +114,10 @@ step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests
 step "examples" build/venv/bin/python -m unittest discover -s tests/examples
 step "benchmarks' drivers" build/venv/bin/python -m unittest discover -s tests/bench
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
+[ $long = 1 ] || step "1,000 random mods on every path, 20 compiled" random_mods 1000 20
 [ $long = 1 ] || step "sm90, the warps on the CPU" warps tags.listed numbers.alibi softmax.narrow
 if [ $long = 1 ]; then
+    step "100,000 random mods on every path, 2,000 compiled" random_mods 100000 2000
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
@@ -117,6 +128,7 @@ if [ $long = 1 ]; then
 fi
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, conformance table" table
+step "GPU, random mods" gpu tests/gpu/fuzz.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
 step "GPU, DRAM traffic" gpu tests/gpu/dram.py
 

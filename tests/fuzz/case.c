@@ -232,8 +232,9 @@ static bool make_rows(struct fuzz_case *c, facc_tensor *x, int what, int H,
     *x = (facc_tensor){.dtype = dtype, .rank = 4, .shape = {B, H, S, D}};
     x->stride[3] = 1;
     x->stride[2] = c->order == 1 ? row * H : row;
-    x->stride[1] = c->order == 1 ? row : row * S;
-    x->stride[0] = row * S * H;
+    const int64_t rows = S > 0 ? S : 1; /* heads apart, without rows too */
+    x->stride[1] = c->order == 1 ? row : row * rows;
+    x->stride[0] = row * rows * H;
     char *p = new_block(c, (size_t)(B * H * S * row) * facc_dtype_size(dtype));
     if (!p)
         return false;

@@ -110,6 +110,8 @@ struct check_options {
     bool nvrtc, gpu; /* also */
 };
 struct case_limits check_limits(const struct check_options *o);
+/* Whether there is a GPU; asks the driver. */
+bool check_has_gpu(facc_ctx *ctx);
 /* A context as all of the above want it. */
 facc_ctx *check_context(void);
 /* All of it for the case of a stream of decisions. */

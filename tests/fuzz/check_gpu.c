@@ -214,6 +214,12 @@ static bool check_family(const struct truth *t, facc_ctx *ctx, facc_program *p,
     return ok;
 }
 
+bool check_has_gpu(facc_ctx *ctx)
+{
+    facc_system_info info = FACC_SYSTEM_INFO_INIT;
+    return facc_system(ctx, &info, NULL) == FACC_OK && info.device_count > 0;
+}
+
 bool check_gpu(const struct truth *t, facc_ctx *ctx, facc_program *p,
                struct outcome *o)
 {

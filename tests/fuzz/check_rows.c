@@ -148,11 +148,12 @@ void rows_shape(const struct fuzz_case *c, facc_tensor *o, facc_dtype o_dtype,
         o->shape[d] = lse->shape[d] = q->shape[d];
     o->shape[3] = c->Dv;
     o->stride[3] = lse->stride[2] = 1;
-    lse->stride[1] = lse->shape[2];
-    lse->stride[0] = lse->shape[2] * lse->shape[1];
+    const int64_t rows = q->shape[2] > 0 ? q->shape[2] : 1;
+    lse->stride[1] = rows;
+    lse->stride[0] = rows * lse->shape[1];
     o->stride[2] = c->Dv;
-    o->stride[1] = c->Dv * o->shape[2];
-    o->stride[0] = c->Dv * o->shape[2] * o->shape[1];
+    o->stride[1] = c->Dv * rows;
+    o->stride[0] = c->Dv * rows * o->shape[1];
     *lse_bytes =
         (size_t)(lse->stride[0] * lse->shape[0]) * facc_dtype_size(lse_dtype);
     *o_bytes = (size_t)(o->stride[0] * o->shape[0]) * facc_dtype_size(o_dtype);

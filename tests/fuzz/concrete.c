@@ -24,10 +24,75 @@ struct cell { /* of the protected call */
     bool keep;
 };
 
+/* --- functions of their own --------------------------------------- */
+
+/* facc's functions of one float on numbers go by ops.def, like the evaluator:
+ * here they are the C library's, so that a wrong row of that table shows. */
+static double exponential_2(double x)
+{
+    return exp2(x);
+}
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double reciprocal_root(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static const struct {
+    const char *name;
+    double (*f)(double x);
+    bool whole; /* the result is an int, and an int stays what it is */
+} functions[] = {
+    {"exp", exp, false},   {"exp2", exponential_2, false},
+    {"log2", log2, false}, {"log10", log10, false},
+    {"tanh", tanh, false}, {"tanh_fast", tanh, false},
+    {"sin", sin, false},   {"sigmoid", sigmoid, false},
+    {"cos", cos, false},   {"rsqrt", reciprocal_root, false},
+    {"tan", tan, false},   {"sqrt", sqrt, false},
+    {"erf", erf, false},   {"floor", floor, true},
+    {"ceil", ceil, true},  {"round", rint, true},
+};
+
+static int l_own_function(lua_State *L)
+{
+    const lua_Integer k = lua_tointeger(L, lua_upvalueindex(1));
+    lua_settop(L, 1);
+    l_resolve(L, 1);
+    if (functions[k].whole && lua_isinteger(L, 1))
+        return 1;
+    const double y = functions[k].f(luaL_checknumber(L, 1));
+    if (functions[k].whole)
+        lua_pushinteger(L, (lua_Integer)y);
+    else
+        lua_pushnumber(L, y);
+    return 1;
+}
+
+static void l_put_functions(lua_State *L)
+{
+    lua_getglobal(L, "math");
+    lua_getglobal(L, "require");
+    lua_pushstring(L, "facc");
+    lua_call(L, 1, 1);
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+        for (int table = 1; table <= 2; table++) {
+            lua_pushinteger(L, (lua_Integer)k);
+            lua_pushcclosure(L, l_own_function, 1);
+            lua_setfield(L, table, functions[k].name);
+        }
+    lua_settop(L, 0);
+}
+
+/* --- cells -------------------------------------------------------- */
+
 static int l_load_plain(lua_State *L)
 {
     struct concrete *c = lua_touserdata(L, 1);
     lua_settop(L, 0);
+    l_put_functions(L);
     struct attention *a = l_run_file(L, c->text, c->size);
     c->has_score = a->has_score;
     c->has_mask = a->has_mask;

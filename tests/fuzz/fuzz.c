@@ -348,6 +348,10 @@ int main(int argc, char **argv)
         return print(&a);
     if (!a.mods && !a.nvrtc && !a.gpu)
         a.mods = 1000;
+    if (a.gpu && !pool_has_gpu()) {
+        printf("SKIPPED: there is no GPU\n");
+        return 77;
+    }
     const long n[] = {a.mods, a.nvrtc, a.gpu};
     for (int k = 0; k < 3; k++) {
         struct phase p = phases[k];

@@ -75,10 +75,20 @@ static _Noreturn void work(int from, int to, const struct check_options *o)
         check_case(&choices, o, ctx, &out);
         if (!transfer(to, &out, sizeof out, true))
             break;
-        if (o->gpu && out.stage != STAGE_FINE)
-            _exit(0); /* after a fault of the GPU nothing works any more */
     }
     _exit(0);
+}
+
+bool pool_has_gpu(void)
+{
+    int status = 0;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        facc_ctx *ctx = check_context();
+        _exit(!ctx || !check_has_gpu(ctx));
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 /* --- the parent --------------------------------------------------- */
@@ -209,8 +219,13 @@ int pool_wait(struct pool *p, double seconds, struct outcome *out)
             if (!fd[i].revents)
                 continue;
             w->busy = false;
-            if (!transfer(w->from, out, sizeof *out, false))
+            if (!transfer(w->from, out, sizeof *out, false)) {
                 crashed(w, out);
+            } else if (p->options.gpu && out->stage != STAGE_FINE) {
+                /* after a fault of the GPU nothing works there any more */
+                kill(w->pid, SIGKILL);
+                reap(w);
+            }
             return owner[i];
         }
     return find_hung(p, out);

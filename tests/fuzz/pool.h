@@ -30,6 +30,8 @@ double pool_now(void); /* seconds */
 void pool_open(struct pool *p, const struct check_options *options, int n,
                double timeout);
 void pool_close(struct pool *p);
+/* Whether there is a GPU: asked by another process. */
+bool pool_has_gpu(void);
 /* Gives an idle worker a case: of a seed, or (given not NULL) of these
  * decisions. */
 void pool_send(struct pool *p, int worker, uint64_t seed, const uint32_t *given,

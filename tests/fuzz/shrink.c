@@ -10,9 +10,9 @@ struct search {
     struct pool *pool;
     struct choices *best;
     struct outcome *outcome;
-    struct choices *trial;
+    struct choices *trial[POOL_MOST]; /* under way, by worker */
     struct fuzz_case *made;
-    uint32_t next[CHOICES_MOST]; /* the trial's decisions, as given */
+    uint32_t next[CHOICES_MOST]; /* a trial's decisions, as given */
     double end;
     long attempts;
 };
@@ -35,27 +35,65 @@ static bool is_simpler(const struct choices *a, const struct choices *b)
     return false;
 }
 
-/* Takes next[0 .. n - 1] if that fails too and is simpler. */
-static bool try(struct search *s, uint32_t n)
+/* Waits for a trial to end. True: it is the best now. */
+static bool collect(struct search *s)
 {
     struct outcome out;
-    if (pool_now() > s->end)
-        return false;
-    choices_replay(s->trial, s->next, n);
-    record(s, s->trial);
-    if (!is_simpler(s->trial, s->best))
-        return false;
-    s->attempts++;
-    pool_send(s->pool, 0, 0, s->trial->value, s->trial->n);
-    while (pool_wait(s->pool, 0.2, &out) < 0)
+    int k;
+    while ((k = pool_wait(s->pool, 0.2, &out)) < 0)
         continue;
-    if (out.stage != s->outcome->stage)
+    if (out.stage != s->outcome->stage || !is_simpler(s->trial[k], s->best))
         return false;
     struct choices *c = s->best;
-    s->best = s->trial;
-    s->trial = c;
+    s->best = s->trial[k];
+    s->trial[k] = c;
     *s->outcome = out;
     return true;
+}
+
+static int idle(const struct pool *p)
+{
+    for (int k = 0; k < p->n; k++)
+        if (!p->worker[k].busy)
+            return k;
+    return -1;
+}
+
+static bool all_idle(const struct pool *p)
+{
+    for (int k = 0; k < p->n; k++)
+        if (p->worker[k].busy)
+            return false;
+    return true;
+}
+
+/* Sends next[0 .. n - 1] on trial if it is simpler; most fail, so that others
+ * follow before it has ended. True: the best is another one now. */
+static bool try(struct search *s, uint32_t n)
+{
+    bool better = false;
+    int k;
+    if (pool_now() > s->end)
+        return false;
+    while ((k = idle(s->pool)) < 0)
+        better |= collect(s);
+    if (better)
+        return true;
+    choices_replay(s->trial[k], s->next, n);
+    record(s, s->trial[k]);
+    if (!is_simpler(s->trial[k], s->best))
+        return false;
+    s->attempts++;
+    pool_send(s->pool, k, 0, s->trial[k]->value, s->trial[k]->n);
+    return s->pool->n == 1 && collect(s);
+}
+
+static bool drain(struct search *s)
+{
+    bool better = false;
+    while (!all_idle(s->pool))
+        better |= collect(s);
+    return better;
 }
 
 /* With decisions first .. end - 1 replaced by n others. */
@@ -134,28 +172,28 @@ long fuzz_shrink(struct pool *p, struct choices *c, struct outcome *o,
                  double seconds)
 {
     struct search *s = calloc(1, sizeof *s);
-    struct choices *trial = calloc(1, sizeof *trial);
-    struct choices *best = malloc(sizeof *best);
+    struct choices *all = calloc((size_t)p->n + 1, sizeof *all);
     struct fuzz_case *made = malloc(sizeof *made);
-    if (!s || !trial || !best || !made)
+    if (!s || !all || !made)
         abort();
-    memcpy(best, c, sizeof *c);
     *s = (struct search){.pool = p,
-                         .best = best,
+                         .best = &all[p->n],
                          .outcome = o,
-                         .trial = trial,
                          .made = made,
                          .end = pool_now() + seconds};
-    record(s, s->best);
+    memcpy(s->best, c, sizeof *c);
+    for (int k = 0; k < p->n; k++)
+        s->trial[k] = &all[k];
     for (bool more = true; more && pool_now() < s->end;) {
         more = shrink_spans(s);
         more |= shrink_runs(s);
         more |= shrink_values(s);
+        more |= drain(s);
     }
+    drain(s);
     memcpy(c, s->best, sizeof *c);
     const long attempts = s->attempts;
-    free(s->best);
-    free(s->trial);
+    free(all);
     free(made);
     free(s);
     return attempts;

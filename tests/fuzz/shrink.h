@@ -5,8 +5,8 @@
 
 #include "tests/fuzz/pool.h"
 
-/* c: the decisions of the failing case, in and out (replayed, so that they are
- * the whole case's). *o: its outcome, in and out. Attempts; at most `seconds`.
+/* c: the decisions of the failing case, as made, in and out. *o: its outcome,
+ * in and out. Attempts; at most `seconds`.
  */
 long fuzz_shrink(struct pool *p, struct choices *c, struct outcome *o,
                  double seconds);
