@@ -19,6 +19,10 @@ def sliding_window(s, b, h, q, kv, x):
     return s, np.isin(q - kv, np.arange(x.window))
 
 
+def head_windows(s, b, h, q, kv, x):
+    return s, (kv <= q) & (kv > q - np.array([32, 64, 64, 96, 128, 128, 256, 512])[h])
+
+
 def chunked(s, b, h, q, kv, x):
     return s, (kv <= q) & (kv >= q - q % x.chunk)
 
