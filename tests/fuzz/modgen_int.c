@@ -178,7 +178,20 @@ static struct range function(struct writer *w, int depth)
     const char *lib = modgen_pick(w, 2) ? "math" : "facc";
     struct range a;
     unsigned n;
-    switch (modgen_pick(w, 4)) {
+    switch (modgen_pick(w, 6)) {
+    case 4:
+        modgen_put(w, "facc.sign(");
+        modgen_int(w, depth);
+        modgen_put(w, ")");
+        return modgen_up_to(1);
+    case 5: /* a plain list, by a number from 1 */
+        modgen_put(w, "facc.lookup({%u, -%u, ", modgen_pick(w, 40),
+                   modgen_pick(w, 40));
+        a = modgen_int(w, depth);
+        modgen_put(w, "}, (");
+        modgen_int(w, depth);
+        modgen_put(w, ") %% 3 + 1)");
+        return modgen_larger(a, modgen_up_to(40));
     case 0:
         modgen_put(w, "%s.abs(", lib);
         a = modgen_int(w, depth);

@@ -111,7 +111,7 @@ def main():
         copy_tree(tree)
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         run(["cmake", "-S", str(tree), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release",
-             "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG -w", *launcher])
+             "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG -w", *launcher])
         ok, text = build(tree, folder)
         if not ok:
             print(text[-3000:])
