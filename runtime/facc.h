@@ -348,10 +348,13 @@ FACC_API facc_status facc_kernel_check(facc_ctx *ctx, const facc_program *p,
                                        const facc_args *args, facc_error *err);
 /* From memory, disk or NVRTC, in this order, for a program that was loaded in
  * ctx. Needs no GPU unless variant->arch is 0. Concurrent calls for one key
- * compile once. Blocks for seconds when it compiles. A kernel of two codes
- * (FACC_LAYOUT_ANY) has both, or there is none: they are made side by side,
- * the second in a thread of its own that has ended when the call returns, and
- * on_compile tells of each. FACC_ERR_UNSUPPORTED,
+ * compile once. Blocks for seconds when it compiles. A kernel has up to three
+ * codes: the forward kernel, that of a second family (FACC_LAYOUT_ANY), and the
+ * kernels that make schedules (facc_kernel_info.scheduled), which are the same
+ * for all families, head dims and dtypes of a program. All are there, or there
+ * is no kernel: the first is made beside the others, which have a thread of
+ * their own that has ended when the call returns, and on_compile tells of each.
+ * FACC_ERR_UNSUPPORTED,
  * FACC_ERR_NO_NVRTC, FACC_ERR_NO_JIT, FACC_ERR_COMPILE. *out is the caller's
  * until facc_kernel_free; the machine code stays in the context. */
 FACC_API facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx,
@@ -371,9 +374,9 @@ FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
  * tile), "scanned" (some tiles must be looked at cell by cell), "opaque" (the
  * mask reads the score: what the rest of it decides), "given" (block lists).
  *
- * Where there are two codes, all is about the first, but for spill_bytes and
- * compile_seconds (the larger of both) and source (what took longest: "nvrtc"
- * if one of them was compiled). */
+ * Where there are several codes, all is about the first, but for spill_bytes
+ * (the larger of both families'), compile_seconds (the largest) and source (what
+ * took longest: "nvrtc" if one of them was compiled). */
 typedef struct facc_kernel_info {
     size_t struct_size;
     char key[33];    /* cache key, hex */
@@ -455,7 +458,7 @@ typedef enum facc_dump {
     FACC_DUMP_IR = 1,      /* text form of the graph */
     FACC_DUMP_VARIANT = 2, /* generated struct Variant */
     FACC_DUMP_CONFIG = 3,  /* generated configuration header */
-    FACC_DUMP_FLAT = 4,    /* the whole unit in one file */
+    FACC_DUMP_FLAT = 4,    /* the forward kernel's unit in one file */
     FACC_DUMP_PTX = 5      /* through NVRTC */
 } facc_dump;
 /* One text, *out the caller's (facc_string_free). variant may be NULL for

@@ -156,7 +156,9 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
     if (c->packed)
         strbuf_add(b, "  for packed sequences\n");
     if (plan->facts.scheduled)
-        strbuf_addf(b, "  launches make a schedule first%s\n",
+        strbuf_addf(b,
+                    "  launches make a schedule first%s, by kernels with a "
+                    "cubin of their own\n",
                     c->block_mask ? ", of the block lists given" : "");
     if (c->check_bounds)
         strbuf_add(b, "  checked debug build\n");

@@ -96,6 +96,17 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     return true;
 }
 
+/* All plans' launches bring a schedule, or none's. */
+static void configure_schedule(const facc_program *p, int arch,
+                               struct plans *plans)
+{
+    struct plan *s = &plans->schedule;
+    plans->scheduled = true;
+    s->arch = arch;
+    s->config = emit_schedule(&plans->plan[0].config);
+    schedule_facts(p, &s->config, &s->facts);
+}
+
 bool kernel_configure(facc_ctx *ctx, const facc_program *p,
                       const facc_variant *variant, struct plans *plans,
                       struct diag *d)
@@ -112,6 +123,8 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
         if (!configure(p, &v, arch, family[i], &plans->plan[i], d))
             return false;
     plans->n = n;
+    if (n > 0 && plans->plan[0].facts.scheduled)
+        configure_schedule(p, arch, plans);
     return n > 0 && captures_fit(p, d);
 }
 
@@ -168,7 +181,7 @@ static bool of_ctx(const facc_ctx *ctx, const facc_program *p, struct diag *d)
 
 static void tell(const facc_kernel *k, const struct module_origin *origin)
 {
-    for (int i = 0; i < k->plans.n && k->ctx->on_compile; i++) {
+    for (int i = 0; i < plans_count(&k->plans) && k->ctx->on_compile; i++) {
         const facc_compile_event e = {k->module[i]->key, origin[i].source,
                                       origin[i].seconds};
         k->ctx->on_compile(k->ctx->user, &e);
@@ -180,7 +193,7 @@ static void note_origin(facc_kernel *k, const struct module_origin *origin)
 {
     static const char *const order[] = {"memory", "disk", "nvrtc"};
     int most = 0;
-    for (int i = 0; i < k->plans.n; i++) {
+    for (int i = 0; i < plans_count(&k->plans); i++) {
         for (int s = most; s < 3; s++)
             if (strcmp(order[s], origin[i].source) == 0)
                 most = s;
@@ -217,7 +230,8 @@ facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
 {
     struct diag d;
     struct plans plans;
-    struct module_origin origin[SELECT_MAX_FAMILIES] = {{0}};
+    struct module_origin origin[MODULES_MAX] = {{0}};
+    const char *log = NULL;
     facc_status status = FACC_OK;
     diag_init(&d);
     if (!out)
@@ -228,10 +242,12 @@ facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
         *out = make(ctx, p, &plans, origin, &d);
     if (*out)
         tell(*out, origin);
-    else
-        status = error_report(err, &d, p ? p->text : NULL,
-                              origin[0].log ? origin[0].log : origin[1].log);
-    for (int i = 0; i < SELECT_MAX_FAMILIES; i++)
+    else {
+        for (int i = 0; i < MODULES_MAX && !log; i++)
+            log = origin[i].log;
+        status = error_report(err, &d, p ? p->text : NULL, log);
+    }
+    for (int i = 0; i < MODULES_MAX; i++)
         free(origin[i].log);
     return status;
 }
@@ -331,8 +347,8 @@ static bool sm90_ready(struct driver *drv, int device, struct diag *d)
 static bool load_all(facc_kernel *k, struct driver *drv, int device,
                      struct diag *d)
 {
-    for (int i = 0; i < k->plans.n; i++) {
-        const struct unit_config *c = &k->plans.plan[i].config;
+    for (int i = 0; i < plans_count(&k->plans); i++) {
+        const struct unit_config *c = &plans_at(&k->plans, i)->config;
         if ((select_is_sm90(c) && !sm90_ready(drv, device, d)) ||
             !module_load(k->module[i], drv, device, c->shared_bytes, d))
             return false;

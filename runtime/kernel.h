@@ -16,7 +16,7 @@ enum { KERNEL_MAX_ARGS = 3968, KERNEL_ARGS_ALIGN = 128 };
 struct facc_kernel {
     facc_ctx *ctx;
     struct plans plans;
-    struct module *module[SELECT_MAX_FAMILIES]; /* of each; the context's */
+    struct module *module[MODULES_MAX]; /* of each plan; the context's */
     struct signature signature;
     size_t args_size;       /* bytes, rounded up to KERNEL_ARGS_ALIGN */
     char source[16];        /* where this handle's code came from */

@@ -149,8 +149,8 @@ struct ready { /* a launch that passed all checks */
     struct driver *drv;
     cu_context context;
     cu_ptr report;
-    const struct plan *plan; /* the code that it takes */
-    const struct module *module;
+    const struct plan *plan;               /* the code that it takes */
+    const struct module *forward, *makers; /* makers: of the schedule */
     struct args_sizes sizes;
     struct schedule schedule;
 };
@@ -165,9 +165,8 @@ static bool prepared(const facc_kernel *k, int device, struct ready *r,
                         "device %d does not exist", device);
     r->report = atomic_load(&k->report[device]);
     bool loaded = !k->plans.plan[0].config.check_bounds || r->report;
-    for (int i = 0; i < k->plans.n; i++)
-        loaded = loaded &&
-                 atomic_load(&k->module[i]->function[device][ENTRY_FORWARD]);
+    for (int i = 0; i < plans_count(&k->plans); i++)
+        loaded = loaded && module_is_loaded(k->module[i], device);
     if (!loaded)
         return diag_set(d, FACC_ERR_NOT_PREPARED, stage_name, NULL, 0,
                         "the kernel is not loaded on device %d: call "
@@ -187,7 +186,8 @@ static bool planned(const facc_kernel *k, const facc_args *a, struct ready *r,
     if (i < 0)
         return false;
     r->plan = &k->plans.plan[i];
-    r->module = k->module[i];
+    r->forward = k->module[i];
+    r->makers = k->module[k->plans.n];
     return schedule_make(&r->plan->config, &r->plan->facts, a, &r->sizes,
                          stage_name, &r->schedule, d);
 }
@@ -207,6 +207,7 @@ static int forward_grid(const struct ready *r, int device)
 static bool enqueue(const struct ready *r, int device, enum entry e,
                     union packed *args, cu_stream stream, struct diag *d)
 {
+    const struct module *m = e == ENTRY_FORWARD ? r->forward : r->makers;
     int grid = r->schedule.grid[e];
     void *params[1] = {args};
     unsigned threads = FACC_PREPARE_THREADS, shared = 0;
@@ -219,12 +220,11 @@ static bool enqueue(const struct ready *r, int device, enum entry e,
     } else if (e == ENTRY_SUMMARIZE) {
         threads = FACC_SUMMARIZE_THREADS;
     }
-    return driver_ok(
-        r->drv,
-        r->drv->LaunchKernel(atomic_load(&r->module->function[device][e]),
-                             (unsigned)grid, 1, 1, threads, 1, 1, shared,
-                             stream, params, NULL),
-        stage_name, "cuLaunchKernel", d);
+    return driver_ok(r->drv,
+                     r->drv->LaunchKernel(atomic_load(&m->function[device][e]),
+                                          (unsigned)grid, 1, 1, threads, 1, 1,
+                                          shared, stream, params, NULL),
+                     stage_name, "cuLaunchKernel", d);
 }
 
 static bool enqueue_all(const struct ready *r, const facc_args *a,
@@ -261,6 +261,7 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     args.header.num_work = r->schedule.grid[ENTRY_FORWARD];
     args.header.bounds_report = (int *)(uintptr_t)r->report;
     args.header.schedule = r->schedule.at;
+    args.header.tiling = r->schedule.tiling;
     pack_lists(args.bytes + sizeof args.header, &k->signature, a);
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;

@@ -268,9 +268,13 @@ static void summarise(const struct request *r, char *out, size_t size)
 {
     const struct unit_config *c = &r->plan->config;
     const char *name = strrchr(r->program->compiled->name, '/');
-    snprintf(out, size, "%s %s %d/%d sm_%d%s%s %.80s", c->family,
-             dtype_name(c->dtype), c->head_dim, c->head_dim_v, r->plan->arch,
-             c->packed ? " packed" : "", c->block_mask ? " block-mask" : "",
+    char tensors[40] = "";
+    if (!emit_is_schedule(c))
+        snprintf(tensors, sizeof tensors, " %s %d/%d", dtype_name(c->dtype),
+                 c->head_dim, c->head_dim_v);
+    snprintf(out, size, "%s%s sm_%d%s%s %.80s", c->family, tensors,
+             r->plan->arch, c->packed ? " packed" : "",
+             c->block_mask ? " block-mask" : "",
              name ? name + 1 : r->program->compiled->name);
     utf8_repair(out); /* it goes into JSON; the name may be cut */
 }
@@ -524,21 +528,32 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
     return m;
 }
 
-/* A module_get in a thread of its own, or to be. */
+/* The modules of a kernel from the second on: one after the other, since the
+ * first takes as long as they do, and cores may be few. */
 struct fetching {
     facc_ctx *ctx;
     facc_program *program;
-    const struct plan *plan;
+    const struct plans *plans;
+    struct module **out;
     struct module_origin *origin;
-    struct module *module;
-    struct diag d;
+    struct diag d; /* of the first that failed; none are fetched behind it */
 };
 
 static void *run_fetching(void *user)
 {
     struct fetching *f = user;
-    f->module = module_get(f->ctx, f->program, f->plan, f->origin, &f->d);
+    for (int i = 1; i < plans_count(f->plans) && !diag_failed(&f->d); i++)
+        f->out[i] = module_get(f->ctx, f->program, plans_at(f->plans, i),
+                               &f->origin[i], &f->d);
     return NULL;
+}
+
+static bool all_planned(const struct fetching *f)
+{
+    bool all = true;
+    for (int i = 1; all && i < plans_count(f->plans); i++)
+        all = find_plan(f->ctx->kernels, f->program, plans_at(f->plans, i));
+    return all;
 }
 
 /* Signals are the application's: the thread takes none. */
@@ -553,26 +568,23 @@ static bool start_thread(pthread_t *t, struct fetching *f)
 }
 
 bool module_get_all(facc_ctx *ctx, facc_program *p, const struct plans *plans,
-                    struct module *out[SELECT_MAX_FAMILIES],
-                    struct module_origin origin[SELECT_MAX_FAMILIES],
-                    struct diag *d)
+                    struct module *out[MODULES_MAX],
+                    struct module_origin origin[MODULES_MAX], struct diag *d)
 {
-    _Static_assert(SELECT_MAX_FAMILIES == 2, "one thread more");
-    struct fetching second = {ctx, p, &plans->plan[1], &origin[1], NULL, {0}};
+    struct fetching others = {ctx, p, plans, out, origin, {0}};
     pthread_t thread;
-    bool threaded = false;
-    memset(origin, 0, SELECT_MAX_FAMILIES * sizeof *origin);
-    diag_init(&second.d);
-    if (plans->n > 1 && !find_plan(ctx->kernels, p, second.plan))
-        threaded = start_thread(&thread, &second);
+    memset(out, 0, MODULES_MAX * sizeof *out);
+    memset(origin, 0, MODULES_MAX * sizeof *origin);
+    diag_init(&others.d);
+    const bool threaded =
+        !all_planned(&others) && start_thread(&thread, &others);
     out[0] = module_get(ctx, p, &plans->plan[0], &origin[0], d);
     if (threaded)
         pthread_join(thread, NULL);
-    else if (plans->n > 1 && out[0])
-        run_fetching(&second);
-    out[1] = second.module;
-    if (out[0] && plans->n > 1 && !out[1])
-        *d = second.d;
+    else if (out[0])
+        run_fetching(&others);
+    if (out[0] && diag_failed(&others.d))
+        *d = others.d;
     return !diag_failed(d);
 }
 
@@ -624,7 +636,6 @@ static bool load_entry(struct module *m, struct driver *drv, int device,
     return true;
 }
 
-/* facc_forward, whose function tells that all are there, is the last. */
 static bool load_entries(struct module *m, struct driver *drv, int device,
                          int shared_bytes, struct diag *d)
 {
@@ -638,14 +649,22 @@ static bool load_entries(struct module *m, struct driver *drv, int device,
     return ok;
 }
 
+/* The last one's function tells that all are there. */
+bool module_is_loaded(const struct module *m, int device)
+{
+    int last = N_ENTRIES - 1;
+    while (last > 0 && !(m->entries & 1u << last))
+        last--;
+    return atomic_load(&m->function[device][last]) != NULL;
+}
+
 bool module_load(struct module *m, struct driver *drv, int device,
                  int shared_bytes, struct diag *d)
 {
-    _Static_assert(ENTRY_FORWARD == N_ENTRIES - 1, "the last");
-    if (atomic_load(&m->function[device][ENTRY_FORWARD]))
+    if (module_is_loaded(m, device))
         return true;
     pthread_mutex_lock(&m->lock);
-    bool ok = atomic_load(&m->function[device][ENTRY_FORWARD]) ||
+    bool ok = module_is_loaded(m, device) ||
               (load_library(m, drv, d) &&
                load_entries(m, drv, device, shared_bytes, d));
     pthread_mutex_unlock(&m->lock);

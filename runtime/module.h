@@ -31,8 +31,7 @@ struct module {
     pthread_mutex_t lock; /* of loading */
     cu_library library;
     struct driver *driver; /* set before any function below */
-    /* Set once loaded on a device, facc_forward last; a launch reads only
-     * these. */
+    /* Set once loaded on a device, in order; a launch reads only these. */
     _Atomic(cu_function) function[DRIVER_MAX_DEVICES][N_ENTRIES];
 };
 
@@ -46,11 +45,24 @@ void module_target(const facc_ctx *ctx, const struct plan *plan,
                    struct nvrtc_target *out);
 
 /* Of a kernel: the preferred family's, then the one for tensors that it cannot
- * take. */
+ * take; what makes the schedules of both, if launches bring one. */
 struct plans {
     int n;
     struct plan plan[SELECT_MAX_FAMILIES];
+    bool scheduled;
+    struct plan schedule;
 };
+enum { MODULES_MAX = SELECT_MAX_FAMILIES + 1 };
+/* The module of plan i, as everywhere: of the families' in order, then of the
+ * schedule's; how many, and which plan. */
+static inline int plans_count(const struct plans *p)
+{
+    return p->n + p->scheduled;
+}
+static inline const struct plan *plans_at(const struct plans *p, int i)
+{
+    return i < p->n ? &p->plan[i] : &p->schedule;
+}
 
 /* The modules that a program has got so far: a list, the program's. */
 struct planned;
@@ -74,12 +86,11 @@ struct module_origin {
 struct module *module_get(facc_ctx *ctx, facc_program *p,
                           const struct plan *plan, struct module_origin *origin,
                           struct diag *d);
-/* All of a kernel's, side by side where they are more than one. False with *d
+/* All of a kernel's, the first one and the others side by side. False with *d
  * filled if one fails; origins have logs that the caller frees in any case. */
 bool module_get_all(facc_ctx *ctx, facc_program *p, const struct plans *plans,
-                    struct module *out[SELECT_MAX_FAMILIES],
-                    struct module_origin origin[SELECT_MAX_FAMILIES],
-                    struct diag *d);
+                    struct module *out[MODULES_MAX],
+                    struct module_origin origin[MODULES_MAX], struct diag *d);
 
 /* Emits the unit of a configuration into `arena`; locks the program. */
 bool module_unit(facc_ctx *ctx, facc_program *p,
@@ -89,5 +100,6 @@ bool module_unit(facc_ctx *ctx, facc_program *p,
 /* Makes the module launchable on a device: idempotent. */
 bool module_load(struct module *m, struct driver *drv, int device,
                  int shared_bytes, struct diag *d);
+bool module_is_loaded(const struct module *m, int device);
 
 #endif

@@ -46,18 +46,23 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
     out->kv_bytes = p->kv_summary_bytes;
 }
 
+/* kScans of scan.cuh. */
+static bool scans(const struct schedule_facts *f, const struct unit_config *c)
+{
+    return f->scanned || c->block_mask;
+}
+
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c)
 {
-    unsigned set = 1u << ENTRY_FORWARD;
-    if (!f->scheduled)
-        return set;
-    set |= 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;
+    if (!emit_is_schedule(c))
+        return 1u << ENTRY_FORWARD;
+    unsigned set = 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;
     if (c->block_mask)
         set |= 1u << ENTRY_CLASSES;
     if (f->q_bytes > 0 || f->kv_bytes > 0)
         set |= 1u << ENTRY_SUMMARIZE;
-    if (f->scanned || c->block_mask)
+    if (scans(f, c))
         set |= 1u << ENTRY_SCAN;
     return set;
 }
@@ -183,7 +188,7 @@ static void lay_out(const struct unit_config *c, const struct schedule_facts *f,
         at->kv_summary[i] =
             part(&w, (int64_t)at->kv_ids[i] * s->heads, (size_t)f->kv_bytes);
     }
-    if (f->scanned || c->block_mask)
+    if (scans(f, c))
         at->scan = part(&w, rows * at->windows, bits);
     if (c->block_mask)
         at->block_classes =
@@ -200,7 +205,6 @@ static void scheduled_grids(const struct unit_config *c,
                             struct schedule *out)
 {
     const struct facc_schedule *at = &out->at;
-    const unsigned set = schedule_entries(f, c);
     const int warps = FACC_PREPARE_THREADS / 32;
     const int row_warps = FACC_SUMMARIZE_THREADS / 32 / groups(c);
     const int64_t windows = (int64_t)at->kv_ids[FACC_LEVEL_WINDOW] * s->heads;
@@ -209,7 +213,7 @@ static void scheduled_grids(const struct unit_config *c,
     out->grid[ENTRY_SUMMARIZE] =
         whole(s, (f->kv_bytes > 0 ? windows : 0) +
                      (f->q_bytes > 0 ? blocks(at->max_rows, row_warps) : 0));
-    if (set & 1u << ENTRY_SCAN)
+    if (scans(f, c))
         out->grid[ENTRY_SCAN] = product(s, at->max_rows, at->windows);
     out->grid[ENTRY_SCHEDULE] = blocks(at->max_rows, warps);
     out->grid[ENTRY_ORDER] = at->max_rows > 0;
@@ -262,10 +266,10 @@ bool schedule_make(const struct unit_config *c, const struct schedule_facts *f,
     if (!out->needed) {
         const int heads = product(&s, z->B, z->H);
         out->grid[ENTRY_FORWARD] = product(&s, heads, out->q_tiles);
-        if (select_is_sm90(c) && s.fits)
-            out->section_heads = section_heads(z, false, false, out->q_tiles);
         return s.fits || too_large(z, stage, d);
     }
+    out->tiling = (struct facc_tiling){c->tile_m, c->tile_n, groups(c),
+                                       c->tile_m / groups(c)};
     at->per_b = f->per_b || z->packed || args->seqused_q || args->seqused_kv ||
                 (c->block_mask && z->block_mask.per_b);
     at->per_h = f->per_h || (c->block_mask && z->block_mask.per_h);

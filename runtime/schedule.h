@@ -12,7 +12,7 @@
 #include "runtime/program.h"
 #include "templates/common/kernel_args.h"
 
-/* The kernels of a module, in the order of a launch. */
+/* The kernels of a launch, in order: all but the last in one module. */
 enum entry {
     ENTRY_CLASSES,   /* facc_block_classes */
     ENTRY_SUMMARIZE, /* facc_summarize */
@@ -39,7 +39,7 @@ void schedule_facts(const facc_program *p, const struct unit_config *c,
 /* "none" … "opaque", and "given" for block masks. */
 const char *schedule_tier(const struct schedule_facts *f,
                           const struct unit_config *c);
-/* Bit e: the module has entry e. */
+/* Bit e: the module of this configuration has entry e. */
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c);
 
@@ -51,7 +51,8 @@ struct schedule {
                             which family sm90 has CTAs of several */
     size_t bytes;        /* of the workspace, from args->workspace on */
     struct facc_schedule at;
-    int section_heads; /* family sm90: as in kernel_args.h */
+    struct facc_tiling tiling;
+    int section_heads; /* family sm90, needed: as in kernel_args.h */
     int *next_item;    /* two counters, or NULL */
 };
 enum { SCHEDULE_ALIGN = 256 }; /* bytes: of the workspace, of each part */

@@ -48,10 +48,9 @@ static bool has_elements(const facc_tensor *t)
     return true;
 }
 
-/* Strides of b, h and rows. `mapped`: by TMA, which knows no sign; a tensor
- * that is broadcast over b or h is one of extent 1 there. */
-static bool fits(const struct check *c, const char *name, const facc_tensor *t,
-                 bool mapped)
+/* Strides of b, h and rows, by TMA, which knows no sign; a tensor that is
+ * broadcast over b or h is one of extent 1 there. */
+static bool fits(const struct check *c, const char *name, const facc_tensor *t)
 {
     const int64_t size = (int64_t)facc_dtype_size(t->dtype);
     if (!has_elements(t))
@@ -63,8 +62,7 @@ static bool fits(const struct check *c, const char *name, const facc_tensor *t,
         const int64_t least = i == 2 ? t->shape[3] * size : 0;
         if (t->shape[i] == 1)
             continue;
-        if (bytes % ALIGN != 0 ||
-            (mapped && (bytes < least || bytes >= max_stride)))
+        if (bytes % ALIGN != 0 || bytes < least || bytes >= max_stride)
             return refuse(c, name, i, t->stride[i]);
     }
     return true;
@@ -73,8 +71,8 @@ static bool fits(const struct check *c, const char *name, const facc_tensor *t,
 bool tensor_map_possible(const facc_args *a, const char *stage, struct diag *d)
 {
     const struct check c = {stage, d};
-    return fits(&c, "q", &a->q, true) && fits(&c, "k", &a->k, true) &&
-           fits(&c, "v", &a->v, true) && fits(&c, "o", &a->o, true);
+    return fits(&c, "q", &a->q) && fits(&c, "k", &a->k) &&
+           fits(&c, "v", &a->v) && fits(&c, "o", &a->o);
 }
 
 /* Without elements there is nothing to load: then any map that is valid, and

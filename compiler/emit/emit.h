@@ -9,7 +9,7 @@
 #include "compiler/passes/verdict.h"
 
 struct unit_config {
-    const char *family;   /* "sm80" "sm90" */
+    const char *family;   /* "sm80" "sm90"; "schedule": see emit_schedule */
     enum dtype dtype;     /* of Q, K, V */
     enum dtype out_dtype; /* of O */
     int head_dim;         /* of Q and K, as the caller's tensors have it */
@@ -26,6 +26,11 @@ struct unit_config {
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
 };
 
+/* The unit of the kernels that make a schedule, for the launches of a kernel:
+ * one for every family, tile, dtype and head dim. */
+struct unit_config emit_schedule(const struct unit_config *forward);
+bool emit_is_schedule(const struct unit_config *c);
+
 /* A bool as C text. */
 static inline const char *emit_bool(bool v)
 {
@@ -38,17 +43,17 @@ struct cuda_header {
 };
 
 struct cuda_unit {
-    const char *main_name; /* "sm80/forward.cu" */
+    const char *main_name; /* "sm80/forward.cu" "common/schedule.cu" */
     const char *main_text;
     struct cuda_header *headers; /* config, variant, wgmma, template files */
     int n_headers;
-    const char *entry; /* extern "C" name of the kernel */
+    const char *entry; /* extern "C" name of the kernel, or of one of them */
 };
 
 /* Whether the kernel takes its KV tiles from a schedule because of the mask
  * (Variant::kPlanned). v NULL: no verdicts but of plain bounds. */
 bool emit_planned(const struct verdict_program *v, const struct unit_config *c);
-/* Whether launches bring a schedule, which the unit's other kernels make
+/* Whether launches bring a schedule, which the kernels of a second unit make
  * (FACC_SCHEDULED): the mask, packed sequences or a block mask need one. */
 bool emit_scheduled(const struct verdict_program *v,
                     const struct unit_config *c);

@@ -62,6 +62,14 @@ enum {
 };
 enum { FACC_GRANULE = 8 };
 
+/* Query rows and KV columns of the forward kernel's tiles, the warp groups of
+ * its CTAs and each one's rows: the kernels that make a schedule are compiled
+ * once for all tiles. */
+struct facc_tiling {
+    int tile_m, tile_n, groups, group_rows;
+};
+enum { FACC_MAX_GROUPS = 3 };
+
 /* Threads of a CTA: of every kernel that makes a schedule, but of those that
  * need more: facc_order, and facc_summarize, whose warps have one tile each. */
 enum { FACC_PREPARE_THREADS = 128, FACC_SUMMARIZE_THREADS = 1024, FACC_ORDER_THREADS = 1024 };
@@ -135,9 +143,10 @@ struct facc_kernel_header {
     struct facc_schedule schedule;
     /* sm90 families */
     int *next_item;    /* two zeroed counters, to hand out work by; or 0: a fixed order */
-    int section_heads; /* (b, h) that are walked together: their K and V stay in L2 */
+    int section_heads; /* schedule: (b, h) walked together, whose K and V stay in L2 */
     int zero;          /* 0, as the compiler must not know */
-    unsigned char reserved[24];
+    struct facc_tiling tiling;
+    unsigned char reserved[8];
 };
 
 FACC_LAYOUT_ASSERT(sizeof(struct facc_captured) == 72);

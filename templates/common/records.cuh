@@ -3,8 +3,21 @@
 #pragma once
 #include "common/sequences.cuh"
 
-constexpr int kWindow = 32 * kTileN; // columns
 constexpr int kGranule = FACC_GRANULE;
+
+// Warp groups, rows of each, columns of a window.
+FACC_FN int groups(const KernelArgs &args)
+{
+    return kTileM > 0 ? kGroups : args.tiling.groups;
+}
+FACC_FN int group_rows(const KernelArgs &args)
+{
+    return kTileM > 0 ? kRowsPerGroup : args.tiling.group_rows;
+}
+FACC_FN int window_columns(const KernelArgs &args)
+{
+    return 32 * tile_n(args);
+}
 
 struct QSide {
     using Summary = Variant::QSummary;
@@ -15,9 +28,9 @@ struct QSide {
         Variant::q_add(args, t, q, s);
     }
     static FACC_FN void merge(Summary &s, const Summary &other) { Variant::q_merge(s, other); }
-    static FACC_FN int width(int level)
+    static FACC_FN int width(const KernelArgs &args, int level)
     {
-        return level == FACC_LEVEL_GRANULE ? kGranule : kRowsPerGroup;
+        return level == FACC_LEVEL_GRANULE ? kGranule : group_rows(args);
     }
     static FACC_FN const int *cu(const KernelArgs &args) { return args.cu_seqlens_q; }
     static FACC_FN int length(const KernelArgs &args) { return args.Sq; }
@@ -37,9 +50,11 @@ struct KvSide {
         Variant::kv_add(args, t, kv, s);
     }
     static FACC_FN void merge(Summary &s, const Summary &other) { Variant::kv_merge(s, other); }
-    static FACC_FN int width(int level)
+    static FACC_FN int width(const KernelArgs &args, int level)
     {
-        return level == FACC_LEVEL_GRANULE ? kGranule : level == FACC_LEVEL_TILE ? kTileN : kWindow;
+        return level == FACC_LEVEL_GRANULE ? kGranule
+               : level == FACC_LEVEL_TILE  ? tile_n(args)
+                                           : window_columns(args);
     }
     static FACC_FN const int *cu(const KernelArgs &args) { return args.cu_seqlens_kv; }
     static FACC_FN int length(const KernelArgs &args) { return args.Skv; }
@@ -57,7 +72,8 @@ struct KvSide {
 template <class Side>
 FACC_FN typename Side::Summary *records_of(const KernelArgs &args, int level, int b, int h)
 {
-    const int first = first_id(args, Side::cu(args), Side::length(args), Side::width(level), b);
+    const int first =
+        first_id(args, Side::cu(args), Side::length(args), Side::width(args, level), b);
     return static_cast<typename Side::Summary *>(Side::records(args, level)) + first +
            (args.schedule.per_h ? h : 0) * static_cast<long long>(Side::ids(args, level));
 }

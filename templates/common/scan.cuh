@@ -53,8 +53,7 @@ FACC_FN bool scan_cell(const KernelArgs &args, const TileRow &row, const unsigne
                        const Variant::Row &r, const Variant::Col &col, int q, int kv)
 {
     if constexpr (kBlockMask) {
-        const int cell_class =
-            block_class(args, classes, block_row(args, q), block_col(args, kv));
+        const int cell_class = block_class(args, classes, block_row(args, q), block_col(args, kv));
         if (cell_class != kVerdictPartial)
             return cell_class == kVerdictFull;
     }
@@ -68,7 +67,7 @@ FACC_FN int scan_cells(const KernelArgs &args, const TileRow &row, int group, in
     const unsigned char *classes = nullptr;
     if constexpr (kBlockMask)
         classes = block_classes_of(args, row.b, row.h);
-    const int q_last = row.q_last(group), kv_last = row.kv_last(kv_first, kTileN);
+    const int q_last = row.q_last(group), kv_last = row.kv_last(kv_first, tile_n(args));
     unsigned seen = 0; // of a verdict's bits
     for (int at = kv_first; at <= kv_last; at += 32) {
         const int kv = at + static_cast<int>(threadIdx.x % 32);
@@ -86,15 +85,16 @@ FACC_FN int scan_cells(const KernelArgs &args, const TileRow &row, int group, in
 }
 
 // By a warp.
-FACC_FN int scan_tile(const KernelArgs &args, const TileRow &row, int group, int kv_first)
+FACC_FN int scan_tile(const KernelArgs &args, const TileRow &row, int group, int tile)
 {
+    const int width = tile_n(args), kv_first = tile * width;
     unsigned found = 1u << (kVerdictPartial - 1); // classes
     if constexpr (kBlockMask)
         found = classes_in(args, row, row.q_first(group), row.q_last(group), kv_first,
-                           row.kv_last(kv_first, kTileN));
+                           row.kv_last(kv_first, width));
     int verdict = (found & 1) * kVerdictEmpty | (found >> 1 & 1) * kVerdictFull;
     if (found >> 2 & 1) {
-        const int by_mask = group_verdict(args, row, group, FACC_LEVEL_TILE, kv_first);
+        const int by_mask = group_verdict(args, row, group, FACC_LEVEL_TILE, tile);
         verdict |= by_mask;
         if constexpr (Variant::kScanned && !Variant::kMaskNeedsScore)
             if (by_mask == kVerdictPartial)
@@ -109,6 +109,7 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
 {
     if constexpr (kScans) {
         __shared__ unsigned work[kGroups], masked[kGroups];
+        const int groups = args.tiling.groups, width = tile_n(args);
         const int id = blockIdx.x / args.schedule.windows;
         const int window = blockIdx.x - id * args.schedule.windows;
         const TileRow row(args, id);
@@ -119,12 +120,12 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
             work[threadIdx.x] = masked[threadIdx.x] = 0;
         __syncthreads();
 #pragma unroll 1
-        for (int i = threadIdx.x / 32; i < 32 * kGroups; i += FACC_PREPARE_THREADS / 32) {
-            const int group = i % kGroups, bit = i / kGroups, tile = 32 * window + bit;
+        for (int i = threadIdx.x / 32; i < 32 * groups; i += FACC_PREPARE_THREADS / 32) {
+            const int group = i % groups, bit = i / groups, tile = 32 * window + bit;
             if (tile < row.reach.first || tile >= row.reach.end || !row.has_rows(group))
                 continue;
-            const int verdict = scan_tile(args, row, group, tile * kTileN);
-            const bool tail = tile * kTileN + kTileN > row.kv_len;
+            const int verdict = scan_tile(args, row, group, tile);
+            const bool tail = tile * width + width > row.kv_len;
             if (threadIdx.x % 32 == 0 && verdict != kVerdictEmpty) {
                 atomicOr(&work[group], 1u << bit);
                 if (tail || verdict == kVerdictPartial)
@@ -132,8 +133,8 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
             }
         }
         __syncthreads();
-        if (threadIdx.x < kGroups)
-            args.schedule.scan[static_cast<long long>(blockIdx.x) * kGroups + threadIdx.x] =
+        if (threadIdx.x < groups)
+            args.schedule.scan[static_cast<long long>(blockIdx.x) * groups + threadIdx.x] =
                 facc_schedule_bits{work[threadIdx.x], masked[threadIdx.x]};
     }
 }

@@ -1,27 +1,33 @@
 // The kernels that make a schedule: which KV tiles each query tile visits, and which query tiles go
-// first. Before them summaries.cuh and scan.cuh make what verdicts need to know.
+// first. Before them summaries.cuh and scan.cuh make what verdicts need to know. Groups of warps
+// that the forward kernel does not have have no rows.
 #pragma once
 #include "common/scan.cuh"
 #include "common/summaries.cuh"
 
-constexpr int kEntryBytes = 8 + 8 * kGroups;
+FACC_FN int entry_bytes(const KernelArgs &args)
+{
+    return 8 + 8 * args.tiling.groups;
+}
 
 // Bits of 32 windows, each lane's own (none where !inside): verdicts of whole windows first.
 FACC_FN void judge_windows(const KernelArgs &args, const TileRow &row, int window, bool inside,
                            facc_schedule_bits (&bits)[kGroups])
 {
-    const int lane = threadIdx.x % 32, kv = window * kWindow;
+    const int columns = window_columns(args);
+    const int lane = threadIdx.x % 32, kv = window * columns;
     bool open = false, some = false;
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
+    clear_bits(bits);
+#pragma unroll 1
+    for (int g = 0; g < row.groups; ++g) {
         int verdict = kVerdictEmpty;
         if (inside && row.has_rows(g))
-            verdict = group_verdict(args, row, g, FACC_LEVEL_WINDOW, kv);
-        bits[g] = facc_schedule_bits{verdict == kVerdictFull ? ~0u : 0u, 0u};
+            verdict = group_verdict(args, row, g, FACC_LEVEL_WINDOW, window);
+        put_bits(bits, g, verdict == kVerdictFull ? ~0u : 0u, 0u);
         open |= verdict == kVerdictPartial;
         some |= verdict != kVerdictEmpty;
     }
-    open |= some && row.kv_len - kv < kWindow; // not all of its tiles exist
+    open |= some && row.kv_len - kv < columns; // not all of its tiles exist
     for (unsigned left = __ballot_sync(~0u, open); left; left &= left - 1) {
         const int i = __ffs(left) - 1;
         facc_schedule_bits finer[kGroups];
@@ -36,9 +42,11 @@ FACC_FN void judge_windows(const KernelArgs &args, const TileRow &row, int windo
 class EntryList
 {
   public:
-    FACC_FN EntryList(unsigned char *list, int room)
-        : count(0), entries(0), list_(list), room_(room)
+    FACC_FN EntryList(const KernelArgs &args, int id)
+        : count(0), entries(0), groups_(args.tiling.groups), bytes_(entry_bytes(args)),
+          room_(args.schedule.max_entries)
     {
+        list_ = args.schedule.entries + static_cast<long long>(id) * room_ * bytes_;
     }
 
     // Windows of the lanes, in the order of visits; left: windows of the row from lane 0's on. Runs
@@ -82,18 +90,19 @@ class EntryList
     FACC_FN void write(const TileRow &row, int slot, int window, int repeats,
                        const facc_schedule_bits (&bits)[kGroups], bool all) const
     {
-        unsigned char *at = list_ + slot * kEntryBytes;
+        unsigned char *at = list_ + slot * bytes_;
         *reinterpret_cast<facc_schedule_entry *>(at) = facc_schedule_entry{window, repeats};
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
             const unsigned rest = row.has_rows(g) ? ~0u : 0u;
-            reinterpret_cast<facc_schedule_bits *>(at + 8)[g] =
-                all ? facc_schedule_bits{rest, rest} : bits[g];
+            if (g < groups_)
+                reinterpret_cast<facc_schedule_bits *>(at + 8)[g] =
+                    all ? facc_schedule_bits{rest, rest} : bits[g];
         }
     }
 
     unsigned char *list_;
-    int room_;
+    int groups_, bytes_, room_;
 };
 
 // By a warp.
@@ -107,14 +116,12 @@ FACC_FN void list_tiles(const KernelArgs &args, const TileRow &row, int id, Entr
         facc_schedule_bits bits[kGroups];
         if constexpr (kScans) {
 #pragma unroll
-            for (int g = 0; g < kGroups; ++g)
-                bits[g] =
-                    at < windows
-                        ? args.schedule
-                              .scan[(id * static_cast<long long>(args.schedule.windows) + window) *
-                                        kGroups +
-                                    g]
-                        : facc_schedule_bits{0, 0};
+            for (int g = 0; g < kGroups; ++g) {
+                const long long of_row = id * static_cast<long long>(args.schedule.windows);
+                bits[g] = at < windows && g < args.tiling.groups
+                              ? args.schedule.scan[(of_row + window) * args.tiling.groups + g]
+                              : facc_schedule_bits{0, 0};
+            }
         } else {
             judge_windows(args, row, window, at < windows, bits);
         }
@@ -135,9 +142,7 @@ extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
     if (row.tile >= 0) {
         out.count = row.reach.end - row.reach.first;
         if constexpr (kListed) {
-            const int room = args.schedule.max_entries;
-            EntryList list(args.schedule.entries + static_cast<long long>(id) * room * kEntryBytes,
-                           room);
+            EntryList list(args, id);
             list_tiles(args, row, id, list);
             out.count = list.count;
             out.entries = list.entries;

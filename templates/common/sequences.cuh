@@ -8,6 +8,17 @@
 // sequences) only gives the order of query tiles.
 constexpr bool kListed = Variant::kPlanned || kBlockMask;
 
+// The forward kernel's tiles: in its own unit constants; the unit of the kernels that make a
+// schedule has kTileM = 0 and serves them all.
+FACC_FN int tile_m(const KernelArgs &args)
+{
+    return kTileM > 0 ? kTileM : args.tiling.tile_m;
+}
+FACC_FN int tile_n(const KernelArgs &args)
+{
+    return kTileM > 0 ? kTileN : args.tiling.tile_n;
+}
+
 struct Sequence {
     int rows;                    // of Q, O, LSE; those behind q_len are not attended
     int q_len, kv_len;           // used lengths
@@ -64,7 +75,7 @@ FACC_FN Place place_of(const KernelArgs &args, const int *cu, int length, int wi
     return Place{b, id - (cu[b] / width + b)};
 }
 
-// KV tiles that the mask's plain bounds leave to rows q0 .. q0 + kTileM - 1.
+// KV tiles that the mask's plain bounds leave to rows q0 .. q0 + tile_m - 1.
 struct Reach {
     int first, end;
 };
@@ -72,7 +83,7 @@ struct Reach {
 FACC_FN Reach reach_of(const KernelArgs &args, const Variant::Tile &t, int q0, int q_len,
                        int kv_len)
 {
-    const int q_last = min(q0 + kTileM, q_len) - 1;
+    const int q_last = min(q0 + tile_m(args), q_len) - 1;
     int first = 0, end = q_last < q0 ? 0 : kv_len;
     if constexpr (Variant::kHasMask && !kBlockMask) { // full blocks count whatever the mask says
         if (end > 0) {
@@ -82,7 +93,8 @@ FACC_FN Reach reach_of(const KernelArgs &args, const Variant::Tile &t, int q0, i
         }
     }
     Reach r;
-    r.first = first / kTileN;
-    r.end = end > first ? (end + kTileN - 1) / kTileN : r.first;
+    const int width = tile_n(args);
+    r.first = first / width;
+    r.end = end > first ? (end + width - 1) / width : r.first;
     return r;
 }

@@ -26,18 +26,17 @@ template <class Side> FACC_FN void merge_lanes(typename Side::Summary &s, int fi
 }
 
 // By a warp: one record of the tile level, about positions first .. end - 1 (at least one, at most
-// kWidth), and its granules. All lanes get it. Lanes without a position take the last one again, so
-// that the loads of all steps are under way at once.
-template <class Side, int kWidth>
+// a tile's), and its granules. All lanes get it. Lanes without a position take the last one again,
+// so that the loads of four steps, which most tiles have at most, are under way at once.
+template <class Side>
 FACC_FN typename Side::Summary summarize_tile(const KernelArgs &args, const Variant::Tile &t,
                                               int first, int end, typename Side::Summary *tiles,
                                               typename Side::Summary *granules)
 {
-    const int lane = threadIdx.x % 32, last = min(end, first + kWidth) - 1;
+    const int width = Side::width(args, FACC_LEVEL_TILE);
+    const int lane = threadIdx.x % 32, last = min(end, first + width) - 1;
     typename Side::Summary all = Side::nothing();
-#pragma unroll
-    for (int at = 0; at < kWidth; at += 32) {
-        const int i = first + at + lane;
+    const auto add = [&](int i) {
         if constexpr (Variant::kHalved) {
             typename Side::Summary s = Side::nothing();
             Side::add(args, t, min(i, last), s);
@@ -48,10 +47,15 @@ FACC_FN typename Side::Summary summarize_tile(const KernelArgs &args, const Vari
         } else {
             Side::add(args, t, min(i, last), all);
         }
-    }
+    };
+#pragma unroll 1
+    for (int at = 0; at < width; at += 128)
+#pragma unroll
+        for (int step = 0; step < 4; ++step)
+            add(first + at + 32 * step + lane);
     merge_lanes<Side>(all, Variant::kHalved ? kGranule : 1, 32);
     if (lane == 0)
-        tiles[first / kWidth] = all;
+        tiles[first / width] = all;
     return all;
 }
 
@@ -62,18 +66,18 @@ FACC_FN void summarize_window(const KernelArgs &args, int id)
 {
     __shared__ Variant::KvSummary parts[kSummarizeWarps];
     const int ids = args.schedule.kv_ids[FACC_LEVEL_WINDOW], h = id / ids;
-    const Place place = place_of(args, args.cu_seqlens_kv, args.Skv, kWindow, id % ids);
+    const int columns = window_columns(args);
+    const Place place = place_of(args, args.cu_seqlens_kv, args.Skv, columns, id % ids);
     const Sequence sequence = sequence_of(args, place.b);
-    if (place.item > (sequence.kv_len - 1) / kWindow || sequence.kv_len == 0)
+    if (place.item > (sequence.kv_len - 1) / columns || sequence.kv_len == 0)
         return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int first = place.item * kWindow + warp * kTileN;
+    const int first = place.item * columns + warp * tile_n(args);
     Variant::KvSummary all = Variant::kv_nothing();
     if (first < sequence.kv_len)
-        all = summarize_tile<KvSide, kTileN>(
-            args, Variant::tile(args, place.b, h), first, sequence.kv_len,
-            records_of<KvSide>(args, FACC_LEVEL_TILE, place.b, h),
-            records_of<KvSide>(args, FACC_LEVEL_GRANULE, place.b, h));
+        all = summarize_tile<KvSide>(args, Variant::tile(args, place.b, h), first, sequence.kv_len,
+                                     records_of<KvSide>(args, FACC_LEVEL_TILE, place.b, h),
+                                     records_of<KvSide>(args, FACC_LEVEL_GRANULE, place.b, h));
     if (lane == 0)
         parts[warp] = all;
     __syncthreads();
@@ -89,16 +93,17 @@ FACC_FN void summarize_window(const KernelArgs &args, int id)
 FACC_FN void summarize_rows(const KernelArgs &args, int id, int group)
 {
     const int h = id / args.schedule.row_ids;
+    const int rows = tile_m(args);
     const Place place =
-        place_of(args, args.cu_seqlens_q, args.Sq, kTileM, id % args.schedule.row_ids);
+        place_of(args, args.cu_seqlens_q, args.Sq, rows, id % args.schedule.row_ids);
     const Sequence sequence = sequence_of(args, place.b);
-    const int first = place.item * kTileM + group * kRowsPerGroup;
-    if (place.item > (sequence.q_len - 1) / kTileM || first >= sequence.q_len)
+    const int first = place.item * rows + group * group_rows(args);
+    if (place.item > (sequence.q_len - 1) / rows || first >= sequence.q_len)
         return;
     const Variant::Tile t = Variant::tile(args, place.b, h);
-    summarize_tile<QSide, kRowsPerGroup>(args, t, first, sequence.q_len,
-                                         records_of<QSide>(args, FACC_LEVEL_TILE, place.b, h),
-                                         records_of<QSide>(args, FACC_LEVEL_GRANULE, place.b, h));
+    summarize_tile<QSide>(args, t, first, sequence.q_len,
+                          records_of<QSide>(args, FACC_LEVEL_TILE, place.b, h),
+                          records_of<QSide>(args, FACC_LEVEL_GRANULE, place.b, h));
 }
 
 // One CTA per window of KV, then one per so many query tiles as it has warps for.
@@ -116,8 +121,9 @@ extern "C" __global__ void __launch_bounds__(FACC_SUMMARIZE_THREADS)
         id -= windows;
     }
     if constexpr (QSide::kHas) {
-        const int warp = threadIdx.x / 32, row = id * (kSummarizeWarps / kGroups) + warp / kGroups;
-        if (row < args.schedule.max_rows)
-            summarize_rows(args, row, warp % kGroups);
+        const int groups = args.tiling.groups, rows = kSummarizeWarps / groups;
+        const int place = static_cast<int>(threadIdx.x / 32) / groups, row = id * rows + place;
+        if (place < rows && row < args.schedule.max_rows)
+            summarize_rows(args, row, static_cast<int>(threadIdx.x / 32) % groups);
     }
 }

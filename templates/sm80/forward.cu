@@ -3,9 +3,6 @@
 // exchange between warps.
 #include "sm80/epilogue.cuh"
 #include "sm80/mainloop.cuh"
-#if FACC_SCHEDULED
-#include "common/schedule.cuh"
-#endif
 
 extern "C" __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     facc_forward(const __grid_constant__ KernelArgs args)

@@ -2,9 +2,6 @@
 // multiprocessor works through query tiles; see shape.cuh for its parts, mainloop.cuh for how they
 // overlap.
 #include "sm90/mainloop.cuh"
-#if FACC_SCHEDULED
-#include "common/schedule.cuh"
-#endif
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     facc_forward(const __grid_constant__ KernelArgs args)

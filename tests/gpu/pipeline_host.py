@@ -114,8 +114,7 @@ def build(folder, name, templates, changes=()):
         forward = f.read()
     for old, new in (("extern __shared__ __align__(1024) unsigned char shared[];",
                       "unsigned char *const shared = simt::m.cta->shared;"),
-                     ('extern "C" __global__', "static"),
-                     ('#include "common/schedule.cuh"', "// it is only launched before")):
+                     ('extern "C" __global__', "static")):
         assert old in forward, old
         forward = forward.replace(old, new)
     texts["forward_host.cuh"] = forward

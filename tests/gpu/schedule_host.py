@@ -13,6 +13,7 @@ from tune_unit import ROOT, config_text, shared_bytes
 VARIANTS = {"plain": 0, "causal": 0, "document_planned": 1, "document_halved": 1, "dilated": 0,
             "keep_scanned": 1}
 SHAPES = [dict(m=128, n=64, warps=4, stages=2), dict(m=256, n=48, warps=8, stages=2)]
+NO_TILES = dict(m=0, n=0)  # of the kernels' own unit
 FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=undefined",
          "-Wno-unknown-pragmas", "-w", "-Wno-psabi"]
 
@@ -20,8 +21,9 @@ FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recov
 def build(folder, name, variant, shape, blocks):
     config = dict(shape, D=64, Dv=64, qreg=False, dtype="bf16", out="bf16",
                   tensors=VARIANTS[variant], block_mask=blocks)
-    os.mkdir(os.path.join(folder, name))
+    os.makedirs(os.path.join(folder, name, "makers"))
     for file, text in (("facc_config.cuh", config_text(config)),
+                       ("makers/facc_config.cuh", config_text(dict(config, **NO_TILES))),
                        ("facc_variant.cuh", open(os.path.join(
                            ROOT, "templates/stub/facc_variant.cuh" if variant == "plain" else
                            f"tests/gpu/variants/{variant}.cuh")).read())):
@@ -29,9 +31,15 @@ def build(folder, name, variant, shape, blocks):
             f.write(text)
     program = os.path.join(folder, name, "schedule")
     host = os.path.join(ROOT, "tests/gpu/host")
-    subprocess.run([os.environ.get("CXX", "c++"), *FLAGS, "-I", os.path.join(folder, name), "-I",
-                    host, "-I", os.path.join(ROOT, "templates"), "-I", ROOT,
-                    os.path.join(host, "schedule.cpp"), "-o", program], check=True)
+    compiler = [os.environ.get("CXX", "c++"), *FLAGS]
+    include = [x for i in (os.path.join(folder, name), host, os.path.join(ROOT, "templates"), ROOT)
+               for x in ("-I", i)]
+    # Hidden: its functions have the names of the program's.
+    subprocess.run([*compiler, "-shared", "-fPIC", "-fvisibility=hidden", "-I",
+                    os.path.join(folder, name, "makers"), *include,
+                    os.path.join(host, "schedule_kernels.cpp"), "-o", program + ".so"], check=True)
+    subprocess.run([*compiler, *include, os.path.join(host, "schedule.cpp"), program + ".so", "-o", program],
+                   check=True)
     return program
 
 

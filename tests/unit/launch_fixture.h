@@ -14,7 +14,7 @@ struct recorded {
     cu_context current;
     struct seen {
         enum entry entry;
-        int library; /* 0: of the first code, 1: of the second */
+        int library; /* number of the load of its module */
         unsigned grid, block, shared;
         cu_stream stream;
     } seen[16];          /* launches, the 17th on the last one's place */
@@ -33,8 +33,8 @@ struct recorded {
     } encoded[4];
 };
 static struct recorded rec;
-static int context_object, library_object[2];
-static int function_object[2][N_ENTRIES];
+static int context_object, library_object[MODULES_MAX];
+static int function_object[MODULES_MAX][N_ENTRIES];
 
 static inline cu_result f_name(cu_result r, const char **s)
 {
@@ -117,7 +117,7 @@ static inline cu_result f_load(cu_library *lib, const void *code, int *jo,
 {
     (void)code, (void)jo, (void)jv, (void)nj, (void)lo, (void)lv, (void)nl;
     usleep(10000); /* so that threads overlap */
-    *lib = (cu_library)(void *)&library_object[rec.loads++ % 2];
+    *lib = (cu_library)(void *)&library_object[rec.loads++ % MODULES_MAX];
     return 0;
 }
 static inline cu_result f_unload(cu_library lib)
@@ -164,9 +164,9 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
 {
     /* ck_assert writes to a file, also when it holds: it would be timed */
     const long n = (int *)(void *)f - function_object[0], e = n % N_ENTRIES;
-    rec.odd += rec.unwaited > 0 || n < 0 || n >= 2 * N_ENTRIES || gx == 0 ||
-               rec.current != (cu_context)(void *)&context_object || gy != 1 ||
-               gz != 1 || by != 1 || bz != 1 || extra != NULL;
+    rec.odd += rec.unwaited > 0 || n < 0 || n >= MODULES_MAX * N_ENTRIES ||
+               gx == 0 || rec.current != (cu_context)(void *)&context_object ||
+               gy != 1 || gz != 1 || by != 1 || bz != 1 || extra != NULL;
     rec.seen[rec.launches < 16 ? rec.launches : 15] = (struct seen){
         (enum entry)e, (int)(n / N_ENTRIES), gx, bx, shared, stream};
     rec.launches++;
@@ -242,6 +242,7 @@ static inline void fake_driver(facc_ctx *ctx)
 struct made_kernel {
     struct call call;
     struct module *module, *second; /* second: NULL for one code */
+    struct module *makers;          /* of the schedule, or NULL */
     facc_kernel *kernel;
 };
 
@@ -268,6 +269,8 @@ static inline void make_kernel_of_call(struct made_kernel *m)
     ck_assert_ptr_nonnull(m->kernel);
     m->kernel->ctx = m->call.ctx;
     m->kernel->plans = plans;
+    m->kernel->plans.scheduled = false;
+    m->makers = NULL;
     for (int i = 0; i < plans.n; i++)
         memset(&m->kernel->plans.plan[i].facts, 0, sizeof plans.plan[i].facts);
     m->module = make_module(&m->kernel->plans.plan[0]);
@@ -279,6 +282,25 @@ static inline void make_kernel_of_call(struct made_kernel *m)
         signature_copy(&m->kernel->signature, &m->call.program->signature));
 }
 
+/* As if the kernel were made for a program of these facts: to be loaded. */
+static inline void make_scheduled(struct made_kernel *m,
+                                  const struct schedule_facts *facts)
+{
+    struct plans *p = &m->kernel->plans;
+    p->scheduled = facts->scheduled;
+    p->schedule.arch = p->plan[0].arch;
+    p->schedule.config = emit_schedule(&p->plan[0].config);
+    p->schedule.facts = *facts;
+    for (int i = 0; i < p->n; i++)
+        p->plan[i].facts = *facts;
+    if (!m->makers)
+        m->makers = make_module(&p->schedule);
+    m->makers->entries =
+        schedule_entries(&p->schedule.facts, &p->schedule.config);
+    memset((void *)m->makers->function, 0, sizeof m->makers->function);
+    m->kernel->module[p->n] = m->makers;
+}
+
 static inline void make_kernel(struct made_kernel *m)
 {
     open_call(&m->call);
@@ -287,13 +309,13 @@ static inline void make_kernel(struct made_kernel *m)
 
 static inline void drop_kernel(struct made_kernel *m)
 {
-    struct module *both[2] = {m->module, m->second};
+    struct module *all[MODULES_MAX] = {m->module, m->second, m->makers};
     ck_assert(rec.odd == 0 && rec.unwaited == 0);
     facc_kernel_free(m->kernel);
-    for (int i = 0; i < 2; i++) {
-        if (both[i])
-            pthread_mutex_destroy(&both[i]->lock);
-        free(both[i]);
+    for (int i = 0; i < MODULES_MAX; i++) {
+        if (all[i])
+            pthread_mutex_destroy(&all[i]->lock);
+        free(all[i]);
     }
     close_call(&m->call);
 }

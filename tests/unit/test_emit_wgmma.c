@@ -60,7 +60,7 @@ static const char *config_text(const struct unit_config *c)
 
 /* --- stand-ins ----------------------------------------------------------- */
 
-#define STUB FACC_SOURCE_DIR "/templates/stub/sm90/"
+#define STUB FACC_SOURCE_DIR "/templates/stub/"
 
 static bool updating;
 
@@ -81,8 +81,10 @@ static void check_file(const char *path, const char *want)
 
 START_TEST(stand_ins_are_what_is_printed)
 {
-    check_file(STUB "facc_config.cuh", config_text(&stub));
-    check_file(STUB "facc_wgmma.cuh", wgmma_text(&stub));
+    const struct unit_config schedule = emit_schedule(&stub);
+    check_file(STUB "sm90/facc_config.cuh", config_text(&stub));
+    check_file(STUB "sm90/facc_wgmma.cuh", wgmma_text(&stub));
+    check_file(STUB "schedule/facc_config.cuh", config_text(&schedule));
 }
 END_TEST
 

@@ -169,12 +169,10 @@ START_TEST(load_refuses)
     ck_assert_ptr_nonnull(
         strstr(err.message, "the kernel is for sm_90, device 0 is sm_80"));
     rec.arch_major = 9;
-    static const enum entry always[] = {ENTRY_SCHEDULE, ENTRY_ORDER,
-                                        ENTRY_FORWARD};
-    m.kernel->plans.plan[0].config.packed =
-        m.kernel->plans.plan[0].facts.scheduled = true;
-    m.module->entries = schedule_entries(&m.kernel->plans.plan[0].facts,
-                                         &m.kernel->plans.plan[0].config);
+    static const enum entry always[] = {ENTRY_FORWARD, ENTRY_SCHEDULE,
+                                        ENTRY_ORDER};
+    m.kernel->plans.plan[0].config.packed = true;
+    make_scheduled(&m, &(struct schedule_facts){.scheduled = true});
     for (int i = 0; i < 3; i++) { /* in no case half loaded */
         rec.missing = entry_name(always[i]);
         ck_assert_int_eq(facc_kernel_load(m.kernel, 0, &err), FACC_ERR_CUDA);
@@ -184,7 +182,7 @@ START_TEST(load_refuses)
     }
     rec.missing = NULL;
     load(&m);
-    ck_assert_int_eq(rec.loads, 1);
+    ck_assert_int_eq(rec.loads, 2); /* the forward kernel; the schedule's */
     drop_kernel(&m);
 }
 END_TEST
@@ -400,11 +398,7 @@ START_TEST(launch_overhead)
     make_kernel(&m);
     load(&m);
     const double plain = time_of_launch(&m);
-    m.kernel->plans.plan[0].facts.scheduled =
-        true; /* as if made so, and loaded anew */
-    m.module->entries = schedule_entries(&m.kernel->plans.plan[0].facts,
-                                         &m.kernel->plans.plan[0].config);
-    memset((void *)m.module->function, 0, sizeof m.module->function);
+    make_scheduled(&m, &(struct schedule_facts){.scheduled = true});
     load(&m);
     m.call.args.workspace = (void *)(uintptr_t)(1 << 20);
     m.call.args.workspace_size = 1 << 20;

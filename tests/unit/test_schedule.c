@@ -23,11 +23,9 @@ static const struct schedule_facts scanned = {.tier = TIER_SCANNED,
 /* As if the kernel were made for another program: it is loaded anew. */
 static void set_facts(struct made_kernel *m, struct schedule_facts f)
 {
-    memset((void *)m->module->function, 0, sizeof m->module->function);
     const struct unit_config *c = &m->kernel->plans.plan[0].config;
     f.scheduled = f.planned || c->packed || c->block_mask;
-    m->kernel->plans.plan[0].facts = f;
-    m->module->entries = schedule_entries(&f, c);
+    make_scheduled(m, &f);
     load(m);
 }
 
@@ -674,12 +672,11 @@ END_TEST
 
 START_TEST(entries_of_facts)
 {
-    const unsigned always =
-        1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER | 1u << ENTRY_FORWARD;
-    struct unit_config c = {.block_mask = false};
-    struct schedule_facts f = {.tier = TIER_ANALYTIC};
+    const unsigned always = 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;
+    struct unit_config c = {.family = "sm80", .packed = true};
+    struct schedule_facts f = {.scheduled = true, .tier = TIER_ANALYTIC};
     ck_assert_uint_eq(schedule_entries(&f, &c), 1u << ENTRY_FORWARD);
-    f.scheduled = true; /* packed */
+    c = emit_schedule(&c);
     ck_assert_uint_eq(schedule_entries(&f, &c), always);
     f = (struct schedule_facts){.scheduled = true, .q_bytes = 8};
     ck_assert_uint_eq(schedule_entries(&f, &c), always | 1u << ENTRY_SUMMARIZE);

@@ -93,8 +93,7 @@ START_TEST(maps_and_grid)
             ck_assert_int_eq(h.tensor_map[i][k], i + 1);
     ck_assert_int_eq(h.num_work, B * H * 1); /* one tile of 192 rows */
     ck_assert_int_eq(h.q_tiles, 1);
-    ck_assert_int_eq(h.section_heads, B * H);
-    ck_assert(h.zero == 0 && h.next_item == NULL);
+    ck_assert(h.zero == 0 && h.next_item == NULL && h.section_heads == 0);
     ck_assert_uint_eq(rec.grid, B * H);
     ck_assert_uint_eq(rec.block, 512);
     ck_assert_uint_eq(rec.shared, 232448);
@@ -227,6 +226,10 @@ static void o_heads_backwards(facc_args *a)
 {
     a->o.stride[1] *= -1;
 }
+static void o_rows_backwards(facc_args *a)
+{
+    a->o.stride[2] *= -1;
+}
 static void lse_address(facc_args *a)
 {
     a->lse.data = memory + 4;
@@ -255,6 +258,7 @@ static const struct {
     {q_heads, "q: stride 1 is 6401 elements"},
     {k_heads_backwards, "k: stride 1 is -4480 elements"},
     {o_heads_backwards, "o: stride 1 is -"},
+    {o_rows_backwards, "o: stride 2 is -"},
     {v_rows_broadcast, "v: stride 2 is 0 elements"},
     {q_rows_overlap, "q: stride 2 is 32 elements"},
     {k_batch_far, "k: stride 0 is 549755813888 elements"},
@@ -275,7 +279,6 @@ START_TEST(code_by_strides)
     ck_assert_uint_eq(rec.block, 32u * (unsigned)c->warps);
     ck_assert_uint_eq(rec.shared, (unsigned)c->shared_bytes);
     ck_assert_int_eq(rec.encodes, sm80 ? 0 : 4);
-    ck_assert_int_eq(h.section_heads == 0, sm80);
     if (sm80)
         ck_assert_uint_eq(rec.grid, (unsigned)h.num_work);
     ck_assert_int_eq(check(&m.call, NULL), FACC_OK);
@@ -337,22 +340,16 @@ END_TEST
 /* ---- schedules ------------------------------------------------------------
  */
 
-/* As if the program had a document mask: the kernel is loaded anew. */
+/* As if the program had a document mask. */
 static void plan_document(struct made_kernel *m)
 {
-    for (int i = 0; i < m->kernel->plans.n; i++) {
-        struct plan *p = &m->kernel->plans.plan[i];
-        struct module *module = m->kernel->module[i];
-        memset((void *)module->function, 0, sizeof module->function);
-        p->facts = (struct schedule_facts){.tier = TIER_RANGED,
-                                           .scheduled = true,
-                                           .planned = true,
-                                           .halved = true,
-                                           .per_b = true,
-                                           .q_bytes = 8,
-                                           .kv_bytes = 24};
-        module->entries = schedule_entries(&p->facts, &p->config);
-    }
+    make_scheduled(m, &(struct schedule_facts){.tier = TIER_RANGED,
+                                               .scheduled = true,
+                                               .planned = true,
+                                               .halved = true,
+                                               .per_b = true,
+                                               .q_bytes = 8,
+                                               .kv_bytes = 24});
     load(m);
 }
 
@@ -423,14 +420,21 @@ START_TEST(workspace_of_two_codes)
     ck_assert_uint_eq(both, each[0] > each[1] ? each[0] : each[1]);
     m.call.args.workspace = (void *)(uintptr_t)0x7f0000000100;
     m.call.args.workspace_size = both;
-    ck_assert_ptr_nonnull(launched(&m).next_item);
-    for (int i = 0; i < rec.launches; i++)
-        ck_assert_int_eq(rec.seen[i].library, 0);
-    q_address(&m.call.args);
-    ck_assert_ptr_null(launched(&m).next_item);
-    ck_assert_int_eq(rec.launches, 4);
-    for (int i = 0; i < rec.launches; i++) /* its own schedule's kernels */
-        ck_assert_int_eq(rec.seen[i].library, 1);
+    for (int code = 0; code < 2; code++) { /* one makes schedules for both */
+        const struct facc_kernel_header h = launched(&m);
+        const struct unit_config *c = &m.kernel->plans.plan[code].config;
+        const int groups = code ? 1 : 3;
+        ck_assert_int_eq(rec.launches, 4);
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(rec.seen[i].library, 2);
+        ck_assert_int_eq(rec.seen[3].library, code);
+        ck_assert_int_eq(h.tiling.tile_m, c->tile_m);
+        ck_assert_int_eq(h.tiling.tile_n, c->tile_n);
+        ck_assert_int_eq(h.tiling.groups, groups);
+        ck_assert_int_eq(h.tiling.group_rows, c->tile_m / groups);
+        ck_assert_int_eq(h.next_item == NULL, code);
+        q_address(&m.call.args);
+    }
     drop_kernel(&m);
 }
 END_TEST
@@ -442,11 +446,7 @@ START_TEST(packed_sequences)
     pack_call(&m.call);
     m.call.variant.family = FACC_FAMILY_AUTO;
     make_kernel_of_call(&m);
-    for (int i = 0; i < 2; i++) {
-        struct plan *p = &m.kernel->plans.plan[i];
-        p->facts.scheduled = true;
-        m.kernel->module[i]->entries = schedule_entries(&p->facts, &p->config);
-    }
+    make_scheduled(&m, &(struct schedule_facts){.scheduled = true});
     load(&m);
     facc_args *a = &m.call.args;
     a->workspace_size = size_of(&m);
@@ -471,7 +471,8 @@ START_TEST(packed_sequences)
 }
 END_TEST
 
-/* (b, h) whose K and V together are some 32 MB; all sections alike. */
+/* (b, h) whose K and V together are some 32 MB; all sections alike. Launches
+ * without a schedule have none. */
 static const struct {
     int b, h, hkv, sq, skv, heads;
 } sections[] = {
@@ -498,6 +499,11 @@ START_TEST(section_sizes)
     m.call.captured[0].shape[0] = h;
     m.call.captured[1].shape[0] = b;
     m.call.captured[1].shape[1] = skv;
+    ck_assert_int_eq(launched(&m).section_heads, 0);
+    make_scheduled(&m, &(struct schedule_facts){.scheduled = true});
+    load(&m);
+    a->workspace_size = size_of(&m);
+    a->workspace = (void *)(uintptr_t)0x7f0000000100;
     ck_assert_int_eq(launched(&m).section_heads, sections[_i].heads);
     drop_kernel(&m);
 }

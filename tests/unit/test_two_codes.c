@@ -107,6 +107,52 @@ START_TEST(both_or_one)
 }
 END_TEST
 
+/* What makes schedules is one code for all families, head dims and dtypes. */
+START_TEST(one_schedule_for_all)
+{
+    struct counts c;
+    facc_options o = options(&c);
+    facc_error err = FACC_ERROR_INIT;
+    facc_variant v = FACC_VARIANT_INIT;
+    facc_kernel *k, *other;
+    if (no_nvrtc("one_schedule_for_all"))
+        return;
+    facc_ctx *ctx = open_ctx(&o);
+    facc_program *p = program(ctx, causal);
+    v.dtype = FACC_BF16;
+    v.head_dim = 64;
+    v.arch = 90;
+    v.packed = 1;
+    ck_assert_int_eq(facc_kernel_get(&k, ctx, p, &v, &err), FACC_OK);
+    ck_counts(&c, 3, 0, 0);
+    const struct module *makers = k->module[2];
+    ck_assert_str_eq(makers->meta.summary, "schedule sm_90 packed expression");
+    ck_assert_ptr_nonnull(strstr(makers->text, "entry facc_schedule\n"));
+    ck_assert_ptr_nonnull(strstr(makers->text, "option -arch=sm_90\n"));
+    ck_assert_ptr_null(strstr(makers->text, "kHeadDim"));
+    v.head_dim = 128;
+    v.dtype = FACC_F16;
+    v.out_dtype = FACC_F32;
+    v.layout = FACC_LAYOUT_ALIGNED;
+    ck_assert_int_eq(facc_kernel_get(&other, ctx, p, &v, &err), FACC_OK);
+    ck_counts(&c, 4, 0, 1);
+    ck_assert_ptr_eq(other->module[1], makers);
+    facc_kernel_free(other);
+    facc_kernel_free(k);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+    ctx = open_ctx(&o); /* on disk it is one, too */
+    p = program(ctx, causal);
+    v.family = FACC_FAMILY_SM80;
+    ck_assert_int_eq(facc_kernel_get(&k, ctx, p, &v, &err), FACC_OK);
+    ck_counts(&c, 5, 1, 1);
+    ck_assert_str_eq(info_of(k).source, "nvrtc");
+    facc_kernel_free(k);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 /* One that was there already: what took longest is told. */
 START_TEST(source_of_two)
 {
@@ -300,6 +346,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {both_or_one,
+                                  one_schedule_for_all,
                                   source_of_two,
                                   nothing_to_compile_with,
                                   threads_compile_each_once,

@@ -1,6 +1,7 @@
 // Runs the kernels that make a schedule on the CPU, on random lengths, and checks rows, lists,
 // order and the forward kernel's way through them against the cells. One program per variant and
-// configuration (schedule_host.py compiles them): args SEED CASES.
+// configuration (schedule_host.py compiles them): args SEED CASES. The kernels are a library of
+// their own, as they are a unit of their own: schedule_kernels.cpp.
 #include "simt.h"
 // clang-format off
 #include "sm80/shape.cuh"
@@ -188,7 +189,7 @@ static void place_schedule(Case &c)
     s.rows = c.memory.take<facc_schedule_row>(s.max_rows);
     s.order = c.memory.take<int>(s.max_rows);
     s.entries = c.memory.take<unsigned char>(static_cast<long long>(s.max_rows) * s.max_entries *
-                                             kEntryBytes);
+                                             entry_bytes(a));
     if (kScans)
         s.scan = c.memory.take<facc_schedule_bits>(static_cast<long long>(s.max_rows) * s.windows *
                                                    kGroups);
@@ -196,34 +197,19 @@ static void place_schedule(Case &c)
         if (level == FACC_LEVEL_GRANULE && !Variant::kHalved)
             continue;
         if (Variant::kHasQSummary && level != FACC_LEVEL_WINDOW) {
-            s.q_ids[level] = ids_of(c, true, QSide::width(level));
+            s.q_ids[level] = ids_of(c, true, QSide::width(a, level));
             s.q_summary[level] =
                 c.memory.take<unsigned char>(s.q_ids[level] * heads * sizeof(Variant::QSummary));
         }
         if (Variant::kHasKvSummary) {
-            s.kv_ids[level] = ids_of(c, false, KvSide::width(level));
+            s.kv_ids[level] = ids_of(c, false, KvSide::width(a, level));
             s.kv_summary[level] =
                 c.memory.take<unsigned char>(s.kv_ids[level] * heads * sizeof(Variant::KvSummary));
         }
     }
 }
 
-static void run(const KernelArgs &a)
-{
-    const struct facc_schedule &s = a.schedule;
-    const int heads = s.per_h ? a.H : 1;
-    if (kBlockMask)
-        simt::launch((a.block_per_b ? a.B : 1) * (a.block_per_h ? a.H : 1) * a.block_rows,
-                     FACC_PREPARE_THREADS, [&] { facc_block_classes(a); });
-    if (Variant::kHasQSummary || Variant::kHasKvSummary)
-        simt::launch((Variant::kHasKvSummary ? heads * s.kv_ids[FACC_LEVEL_WINDOW] : 0) +
-                         (Variant::kHasQSummary ? (s.max_rows * kGroups + 31) / 32 : 0),
-                     FACC_SUMMARIZE_THREADS, [&] { facc_summarize(a); });
-    if (kScans)
-        simt::launch(s.max_rows * s.windows, FACC_PREPARE_THREADS, [&] { facc_scan(a); });
-    simt::launch((s.max_rows + 3) / 4, FACC_PREPARE_THREADS, [&] { facc_schedule(a); });
-    simt::launch(1, FACC_ORDER_THREADS, [&] { facc_order(a); });
-}
+extern "C" void run_schedule(const void *args);
 
 // ---- checks ---------------------------------------------------------------------
 
@@ -294,7 +280,7 @@ static std::vector<Listed> read_list(const KernelArgs &a, int id)
         wrong("more entries than there is room", id);
     for (int e = 0; e < row.entries; ++e) {
         const unsigned char *at =
-            s.entries + (static_cast<long long>(id) * s.max_entries + e) * kEntryBytes;
+            s.entries + (static_cast<long long>(id) * s.max_entries + e) * entry_bytes(a);
         const auto *entry = reinterpret_cast<const facc_schedule_entry *>(at);
         const auto *bits = reinterpret_cast<const facc_schedule_bits *>(at + 8);
         if (entry->repeats < 1)
@@ -488,8 +474,9 @@ static void run_case()
     draw_tensor(*c, c->args);
     if (kBlockMask)
         draw_blocks(*c);
-    place_schedule(*c);
     KernelArgs &a = c->args;
+    a.tiling = facc_tiling{kTileM, kTileN, kGroups, kRowsPerGroup};
+    place_schedule(*c);
     a.q_tiles = (a.Sq + kTileM - 1) / kTileM;
     a.q = reinterpret_cast<void *>(0x10000);
     a.k = reinterpret_cast<void *>(0x20000);
@@ -499,7 +486,7 @@ static void run_case()
     }
     if (a.schedule.max_rows == 0)
         return;
-    run(a);
+    run_schedule(&a);
     c->memory.check();
     check_rows(*c);
     check_order(a.schedule);
