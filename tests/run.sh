@@ -105,7 +105,7 @@ step "build dev" build dev
 [ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
 
 step "suites under sanitizers" suites build/dev
-step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|conformance'
+step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|hostile|conformance'
 step "public header" sh tests/api/header.sh
 step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
 step "command line" sh tests/api/cli.sh build/release/facc
@@ -126,6 +126,7 @@ if [ $long = 1 ]; then
     step "conformance, all kernels" build/release/conformance --compile --jobs "$(nproc)"
     step "sm90, mistakes planted" build/venv/bin/python tests/gpu/pipeline_host.py --mutations
 fi
+step "hostile input, libFuzzer" sh tests/hostile/fuzz.sh $((long ? 1800 : 20))
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, conformance table" table
 step "GPU, random mods" gpu tests/gpu/fuzz.py

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "compiler/support/hash.h"
+
 static const char *slope_at_base(struct emitter *e, ir_ref i2f, ir_ref by)
 {
     const char *form = form_base_float(e, i2f);
@@ -64,13 +66,29 @@ static const char *value_of(struct emitter *e, enum place p,
     return "";
 }
 
+static unsigned value_bucket(const char *value)
+{
+    uint64_t h = 0;
+    for (; *value; value++)
+        h = h * 31 + (unsigned char)*value;
+    return (unsigned)(hash_mix(h, 0) % MEMBER_BUCKETS);
+}
+
+static unsigned key_bucket(enum place where, enum member_kind kind, ir_ref r,
+                           ir_ref by)
+{
+    const uint64_t h = (uint64_t)r << 32 | by;
+    return (unsigned)(hash_mix(h, where * 64u + kind) % MEMBER_BUCKETS);
+}
+
 /* A member that is the same text is the same value. */
 static const char *same_value(const struct emitter *e, enum place where,
                               const char *type, const char *value)
 {
-    for (int k = 0; k < e->n_members; k++) {
-        const struct member *m = &e->member[k];
-        if (m->place == where && m->value && strcmp(m->type, type) == 0 &&
+    for (int k = e->by_value[value_bucket(value)]; k;) {
+        const struct member *m = &e->member[k - 1];
+        k = m->next_value;
+        if (m->place == where && strcmp(m->type, type) == 0 &&
             strcmp(m->value, value) == 0)
             return m->name;
     }
@@ -80,8 +98,9 @@ static const char *same_value(const struct emitter *e, enum place where,
 static const struct member *find(const struct emitter *e, enum place where,
                                  enum member_kind kind, ir_ref r, ir_ref by)
 {
-    for (int k = 0; k < e->n_members; k++) {
-        const struct member *m = &e->member[k];
+    for (int k = e->by_key[key_bucket(where, kind, r, by)]; k;) {
+        const struct member *m = &e->member[k - 1];
+        k = m->next_key;
         if (m->place == where && m->kind == kind && m->node == r && m->by == by)
             return m;
     }
@@ -127,8 +146,14 @@ const char *member_name(struct emitter *e, enum place where,
     m->name = name ? name
                    : writer_format(e, "%s.%c%d", handle[where], letter[where],
                                    ++at->n_members);
+    int *bucket = &e->by_key[key_bucket(where, kind, r, by)];
+    m->next_key = *bucket;
+    *bucket = e->n_members;
     if (!name) {
         m->value = value;
+        bucket = &e->by_value[value_bucket(value)];
+        m->next_value = *bucket;
+        *bucket = e->n_members;
         writer_add_line(e, &at->body, r);
         strbuf_addf(&at->body, "        %s = ", m->name);
         strbuf_add(&at->body, value);

@@ -146,6 +146,8 @@ static bool facts(struct emitter *e, const struct ir_roots *roots)
 static bool clear_places(struct emitter *e)
 {
     e->n_members = 0;
+    memset(e->by_key, 0, sizeof e->by_key);
+    memset(e->by_value, 0, sizeof e->by_value);
     for (int p = 0; p < PLACE_COUNT; p++) {
         struct place_text *at = &e->at[p];
         strbuf_init(&at->body, e->arena);

@@ -53,8 +53,10 @@ struct member {
     ir_ref node, by;  /* by: a factor of MEMBER_SLOPE, _NARROW, else IR_NONE */
     const char *name; /* "t.t1" as used, the member itself after the dot */
     const char *type;
-    const char *value; /* text in its place; NULL: another member's */
+    const char *value;        /* text in its place; NULL: another member's */
+    int next_key, next_value; /* see emitter.by_key */
 };
+enum { MEMBER_BUCKETS = 1024 };
 
 struct range {
     int64_t lo, hi;
@@ -100,6 +102,9 @@ struct emitter {
     struct place_text at[PLACE_COUNT];
     struct member *member;
     int n_members, cap_members;
+    /* Members by what they are of, and by their text: 1 + the last one's index
+     * of a hash, then on by its next_…; 0: no more. */
+    int by_key[MEMBER_BUCKETS], by_value[MEMBER_BUCKETS];
     bool counting; /* the first of two rounds: finds shared values */
     bool failed;
 };

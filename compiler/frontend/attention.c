@@ -200,7 +200,9 @@ static int l_attention(lua_State *L)
                    "facc.attention: keys are score_mod and mask_mod, not "
                    "%s",
                    value_kind_name(L, -2));
-        if (strcmp(key, "score_mod") != 0 && strcmp(key, "mask_mod") != 0)
+        bool whole = strlen(key) == lua_rawlen(L, -2);
+        if (!whole ||
+            (strcmp(key, "score_mod") != 0 && strcmp(key, "mask_mod") != 0))
             l_fail(L,
                    "facc.attention: unknown key '%s'; known are score_mod and "
                    "mask_mod",

@@ -10,10 +10,10 @@
 /* What a call costs beside its arguments and results. */
 enum work {
     WORK_CALL,   /* nothing more */
-    WORK_TEXT,   /* numbers to text and back */
+    WORK_TEXT,   /* numbers to text and back, and the texts handed in */
     WORK_SHIFT,  /* entries from the position in argument 2 on */
-    WORK_CONCAT, /* entries of the table */
-    WORK_SORT,   /* n log n of them */
+    WORK_CONCAT, /* entries of the table, or of the range in arguments 3, 4 */
+    WORK_SORT,   /* n log n of them, by the longest text */
     WORK_NEXT    /* from the start over holes of unknown number */
 };
 
@@ -22,20 +22,64 @@ static long long log2_of(long long n)
     return n > 1 ? 64 - __builtin_clzll((unsigned long long)n) : 1;
 }
 
+enum { TEXT_BYTES = 16 /* looked at in the time of one instruction */ };
+
+/* Instructions to look at the value's text, if it has one. */
+static long long text_work(lua_State *L, int i)
+{
+    if (lua_type(L, i) != LUA_TSTRING)
+        return 0;
+    return (long long)(lua_rawlen(L, i) / TEXT_BYTES);
+}
+
+static long long arguments_work(lua_State *L)
+{
+    long long sum = 0;
+    for (int i = lua_gettop(L); i > 0; i--)
+        sum += text_work(L, i);
+    return sum;
+}
+
+/* Of the n entries of the table in argument 1. */
+static long long longest_text_work(lua_State *L, long long n)
+{
+    long long most = 0;
+    for (long long i = 1; i <= n; i++) {
+        lua_rawgeti(L, 1, i);
+        long long work = text_work(L, -1);
+        most = work > most ? work : most;
+        lua_pop(L, 1);
+    }
+    return most;
+}
+
+static long long concat_work(lua_State *L, long long n)
+{
+    enum { EACH = 10, MOST = 1 << 30 };
+    long long from = lua_isinteger(L, 3) ? lua_tointeger(L, 3) : 1;
+    long long to = lua_isinteger(L, 4) ? lua_tointeger(L, 4) : n;
+    if (from > to)
+        return 0;
+    unsigned long long range =
+        (unsigned long long)to - (unsigned long long)from;
+    return EACH *
+           (long long)(range < MOST ? range + 1 : 1); /* ends at a hole */
+}
+
 static long long work_of(lua_State *L, enum work work, bool shifts)
 {
     enum { TEXT = 200, HOLES = 256 /* bytes of Lua's to one instruction */ };
     if (work == WORK_TEXT)
-        return TEXT;
+        return TEXT + arguments_work(L);
     if (work == WORK_CALL || lua_type(L, 1) != LUA_TTABLE)
         return 0;
     if (work == WORK_NEXT)
         return lua_isnoneornil(L, 2) ? state_memory(L) / HOLES : 0;
     long long n = (long long)lua_rawlen(L, 1);
     if (work == WORK_SORT)
-        return 2 * n * log2_of(n);
+        return 2 * n * log2_of(n) * (1 + longest_text_work(L, n));
     if (work == WORK_CONCAT)
-        return 10 * n;
+        return concat_work(L, n);
     long long from = shifts ? lua_tointeger(L, 2) : n;
     return from > 0 && from < n ? n - from : 0;
 }
@@ -69,6 +113,7 @@ static int l_key_less(lua_State *L)
 {
     int a = key_rank(L, 1);
     int b = key_rank(L, 2);
+    l_charge(L, text_work(L, 1));
     lua_pushboolean(L, a < b ||
                            (a == b && a < 2 && lua_compare(L, 1, 2, LUA_OPLT)));
     return 1;
@@ -89,6 +134,11 @@ static int l_next_pair(lua_State *L)
     lua_pushinteger(L, at);
     lua_replace(L, lua_upvalueindex(3));
     return 2;
+}
+
+bool counted_is_iterator(lua_State *L, int i)
+{
+    return lua_tocfunction(L, i) == l_next_pair;
 }
 
 /* Upvalue: table.sort. */

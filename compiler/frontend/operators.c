@@ -161,10 +161,22 @@ static int l_order(lua_State *L)
     return 1;
 }
 
+/* Argument 1, which the rewriting puts there. A file could come by a sentinel
+ * through its own `...` and write it elsewhere. */
+static struct comparison *l_comparison(lua_State *L)
+{
+    struct comparison *c = value_object(L, 1, OBJECT_EQ);
+    if (!c)
+        c = value_object(L, 1, OBJECT_OPERAND);
+    if (!c)
+        l_fail(L, "a part of a comparison is used as a value");
+    return c;
+}
+
 /* (__eq | b), or (that | c): wraps the right side of a comparison. */
 static int l_operand(lua_State *L)
 {
-    struct comparison *from = lua_touserdata(L, 1);
+    struct comparison *from = l_comparison(L);
     bool negated = from->negated;
     lua_settop(L, 2);
     if (from->kind == OBJECT_OPERAND) { /* a == b | c */
@@ -215,7 +227,7 @@ static void l_check_boolean(lua_State *L, int i, int other)
 static int l_equal(lua_State *L)
 {
     struct trace *t = l_enter(L);
-    bool negated = ((struct comparison *)lua_touserdata(L, 1))->negated;
+    bool negated = l_comparison(L)->negated;
     lua_getiuservalue(L, 1, 1);
     lua_replace(L, 1); /* 1: b, 2: a */
     l_resolve(L, 1);

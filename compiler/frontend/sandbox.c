@@ -153,11 +153,12 @@ static int l_require(lua_State *L)
 {
     l_enter(L);
     const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
-    if (strcmp(name, "facc") == 0) {
+    bool whole = strlen(name) == lua_rawlen(L, 1); /* no NUL in it */
+    if (whole && strcmp(name, "facc") == 0) {
         lua_pushvalue(L, lua_upvalueindex(1));
         return 1;
     }
-    if (strcmp(name, "facc.mods") == 0) {
+    if (whole && strcmp(name, "facc.mods") == 0) {
         l_push_standard(L, "mods");
         return 1;
     }

@@ -35,11 +35,9 @@ void l_charge(lua_State *L, long long work)
  * So late that no other work meets it. */
 static void l_check_time(lua_State *L)
 {
-    enum { MAX_SECONDS = 60, EVERY = 16 /* calls */ };
+    enum { MAX_SECONDS = 20 };
     struct trace *t = trace_of(L);
     struct timespec now;
-    if (t->hook_calls++ % EVERY)
-        return;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     if (!t->start)
         t->start = now.tv_sec + 1;
@@ -77,11 +75,16 @@ static void hook_instructions(lua_State *L, lua_Debug *ar)
 
 /* --- memory ------------------------------------------------------- */
 
+static int frame_line(lua_State *L);
+
+/* Lua tries again after collecting garbage, and asks for a little while it
+ * unwinds the stack: then no frame is left, and the line before stays. */
 static void note_memory_line(struct trace *t)
 {
+    int line = t->L ? frame_line(t->L) : 0;
     t->over_memory = true;
-    if (t->L)
-        t->over_line = state_line(t->L);
+    if (line || (t->L && !t->over_line))
+        t->over_line = line ? line : state_line(t->L);
 }
 
 /* Making memory is work, wherever Lua does it. Nothing can fail here; the next
@@ -132,16 +135,28 @@ static bool is_user_frame(const struct trace *t, const lua_Debug *ar)
 
 enum { MAX_LEVELS = 256 }; /* looked at: finding level n takes n steps */
 
-int state_line(lua_State *L)
+/* 0: none is near. */
+static int frame_line(lua_State *L)
 {
     struct trace *t = trace_of(L);
     lua_Debug ar;
+    if (t->compiling)
+        return t->compiling;
     for (int level = 0; level < MAX_LEVELS && lua_getstack(L, level, &ar);
          level++) {
         lua_getinfo(L, "Sl", &ar);
         if (is_user_frame(t, &ar))
             return ar.currentline;
     }
+    return 0;
+}
+
+int state_line(lua_State *L)
+{
+    struct trace *t = trace_of(L);
+    int line = frame_line(L);
+    if (line)
+        return line;
     for (const struct exploration *s = t->scope; s; s = s->up)
         if (s->line)
             return s->line;
@@ -184,10 +199,9 @@ struct trace *l_enter(lua_State *L)
     if (t->pending_line) {
         int line = t->pending_line;
         t->pending_line = 0;
-        l_fail(L,
-               "a plain Lua table is indexed with a traced value (line %d); "
-               "use facc.tensor for data, or facc.where",
-               line);
+        l_fail_at(L, line,
+                  "a plain Lua table is indexed with a traced value; use "
+                  "facc.tensor for data, or facc.where");
     }
     t->graph->line = (uint32_t)state_line(L);
     /* what declarations and expressions take is not in Lua's memory */
@@ -399,7 +413,7 @@ static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
     struct trace *t = trace_of(L);
     const char *message = lua_tostring(L, -1);
     bool user = strcmp(chunk, t->chunk) == 0;
-    int line = t->attention_line;
+    int line = state_line(L);
     if (!message)
         l_fail_recorded(L);
     for (const char *p = strchr(message, ':'); user && p;
@@ -432,21 +446,65 @@ static void skip_preamble(const char **text, size_t *size)
     *size -= i;
 }
 
+/* Text on its way to Lua's compiler. */
+struct source {
+    const char *at;
+    size_t left;
+    bool user; /* the user's file: its lines are counted */
+};
+
+/* Gives the text in pieces, none longer than a line: so errors that Lua tells
+ * no line of (memory, nesting) get theirs, and time is looked at (some of the
+ * compiler's is quadratic). */
+static const char *l_read(lua_State *L, void *user, size_t *size)
+{
+    enum { PIECE = 512 };
+    struct source *s = user;
+    struct trace *t = trace_of(L);
+    const char *piece = s->at;
+    size_t n = s->left < PIECE ? s->left : PIECE;
+    const char *end = n ? memchr(piece, '\n', n) : NULL;
+    if (end)
+        n = (size_t)(end - piece) + 1;
+    t->compiling += s->user && t->line_ends;
+    t->line_ends = end != NULL;
+    l_check_time(L);
+    s->at += n;
+    s->left -= n;
+    *size = n;
+    return n ? piece : NULL;
+}
+
+static int l_load(lua_State *L, const char *text, size_t size,
+                  const char *chunk)
+{
+    struct trace *t = trace_of(L);
+    struct source s = {text, size, strcmp(chunk, t->chunk) == 0};
+    t->compiling = s.user;
+    t->line_ends = false;
+    return lua_load(L, l_read, &s, chunk, "t");
+}
+
 static void l_compile(lua_State *L, const char *text, size_t size,
                       const char *chunk)
 {
-    int status = luaL_loadbufferx(L, text, size, chunk, "t");
+    int status = l_load(L, text, size, chunk);
     if (status == LUA_ERRSYNTAX)
         l_syntax_error(L, chunk);
-    if (status != LUA_OK) /* memory: on, to state_call */
+    if (status != LUA_OK) /* memory, nesting: on, to state_call */
         lua_error(L);
+    trace_of(L)->compiling = 0;
 }
 
 void l_load_chunk(lua_State *L, const char *text, size_t size,
                   const char *chunk)
 {
+    enum { MOST = 8 << 20 };
     struct trace *t = trace_of(L);
     skip_preamble(&text, &size);
+    t->compiling = strcmp(chunk, t->chunk) == 0;
+    if (size > MOST)
+        l_fail(L, "a text of %zu bytes: at most %d are taken", size, MOST);
     l_charge(L, 1000 + 16 * (long long)size);
     l_compile(L, text, size, chunk);
     lua_pop(L, 1);
@@ -461,7 +519,7 @@ void l_load_chunk(lua_State *L, const char *text, size_t size,
 
 bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk)
 {
-    int status = luaL_loadbufferx(L, text, size, chunk, "t");
+    int status = l_load(L, text, size, chunk);
     if (status != LUA_OK && status != LUA_ERRSYNTAX)
         lua_error(L);
     lua_pop(L, 1);
@@ -518,6 +576,7 @@ static bool fill(struct trace *t, const struct alloc *a, const char *name,
         t->n_lines += text[i] == '\n' && i + 1 < size;
     t->forks = arena_alloc(arena, sizeof *t->forks * (size_t)t->n_lines);
     t->seen = arena_alloc(arena, sizeof *t->seen * SEEN_CAPACITY);
+    t->seen_cap = SEEN_CAPACITY;
     return t->name && t->chunk && t->forks && t->seen;
 }
 

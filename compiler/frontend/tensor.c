@@ -158,7 +158,8 @@ static const char *l_declared_name(lua_State *L, const char *what)
                value_kind_name(L, 1));
     const char *name = lua_tostring(L, 1);
     l_charge(L, 2 * (t->graph->n_tensors + t->graph->n_params));
-    if (!is_identifier(name) || strlen(name) > LONGEST)
+    if (!is_identifier(name) || strlen(name) != lua_rawlen(L, 1) ||
+        strlen(name) > LONGEST)
         l_fail(L, "%s: '%s' is not a name (letters, digits and _, at most %d)",
                what, name, LONGEST);
     for (int i = 0; i < t->graph->n_tensors; i++)

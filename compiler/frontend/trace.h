@@ -88,7 +88,7 @@ struct seen { /* set of objects met by the fingerprint */
     const void *object;
     uint32_t round;
 };
-enum { SEEN_CAPACITY = 8192, SEEN_LIMIT = 4096 };
+enum { SEEN_CAPACITY = 1024 }; /* at first */
 
 struct trace {
     lua_State *L;
@@ -102,8 +102,9 @@ struct trace {
     bool over_memory;
     int over_line;
     long long instructions, max_instructions;
-    long long start;     /* CPU seconds + 1 at the first look, or 0 */
-    unsigned hook_calls; /* of the instruction hook */
+    long long start; /* CPU seconds + 1 at the first look, or 0 */
+    int compiling;   /* line of the user's file that Lua's compiler is at */
+    bool line_ends;  /* there, with what the compiler was given last */
     int max_paths, max_comparisons;
     /* exploration */
     struct exploration *scope; /* innermost, NULL outside of mods */
@@ -121,8 +122,8 @@ struct trace {
     int *forks; /* decisions by line */
     int n_lines;
     struct seen *seen;
+    uint32_t seen_cap;
     uint32_t seen_round;
-    int n_seen;
     /* lint, by node: line of the value, and whether anything used it */
     bool lint;
     uint32_t *born;
@@ -164,6 +165,8 @@ bool l_is_chunk(lua_State *L, const char *text, size_t size, const char *chunk);
 void l_run_chunk(lua_State *L);
 void l_open_sandbox(lua_State *L);
 void l_open_counted(lua_State *L); /* counted.c */
+/* Is it the function that pairs returns? It has a memory. */
+bool counted_is_iterator(lua_State *L, int i);
 /* Bytes that Lua holds. */
 long long state_memory(lua_State *L);
 /* Pushes what facc has but is not made in C: the standard mods, composed
