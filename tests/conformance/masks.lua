@@ -359,6 +359,10 @@ if row "X18" then
   local weight = T("weight", "f16", { S })
   mask(function(b, h, i, j) return weight[i] + weight[j] > 0.5 and i >= j end)
 end
+if row "X18norms" then -- keys no longer than the query, as vectors
+  local u = T("rows", "f16", { S, 24 })
+  mask(function(b, h, i, j) return i >= j and facc.dot(u[i], u[i]) >= facc.dot(u[j], u[j]) end)
+end
 if row "X19" then mask(function(b, h, i, j) return i // 128 - j // 128 <= 1 and i >= j end) end
 if row "X20" then
   local w, W = P("w", "i32"), P("W", "i32")
