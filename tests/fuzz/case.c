@@ -35,8 +35,8 @@ static int choose_length(struct choices *x, bool gpu)
 static int choose_dim(struct choices *x, bool gpu)
 {
     static const uint8_t cpu[] = {4, 1, 8, 3, 16};
-    static const uint8_t of_kernels[] = {16, 8,  64, 16, 32, 16, 24,  16,
-                                         32, 40, 72, 16, 64, 8,  128, 96};
+    static const uint8_t of_kernels[] = {16, 8,  16, 64, 8, 16, 32, 16,
+                                         8,  24, 16, 40, 8, 72, 16, 128};
     return gpu ? of_kernels[choices_draw(x, 16)] : cpu[choices_draw(x, 5)];
 }
 

@@ -47,7 +47,7 @@ static bool check_kernels(const struct truth *t,
                           const struct check_options *options, facc_ctx *ctx,
                           facc_program *p, struct outcome *o)
 {
-    enum { MOST_COST = 40 };
+    enum { MOST_COST = 30 };
     if (!options->nvrtc && !options->gpu)
         return true;
     if (eval_plan_cost(p->compiled->plan) > MOST_COST) {

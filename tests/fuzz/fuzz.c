@@ -31,6 +31,7 @@ struct arguments {
     uint64_t seed;
     int jobs;
     double shrink, timeout; /* seconds */
+    double seconds;         /* no case begins later; 0: no limit */
     const char *out;        /* folder of found cases */
     const char *replay;
     bool print;
@@ -147,6 +148,14 @@ static void progress(struct run *r, bool last)
     fflush(stdout);
 }
 
+/* Another case, besides those under way? */
+static bool wants_more(const struct run *r, long under_way)
+{
+    const double limit = r->a->seconds;
+    return r->done + under_way < r->phase->n && r->failed < MOST_FOUND &&
+           (limit <= 0 || pool_now() - r->began < limit);
+}
+
 static void run_cases(struct run *r)
 {
     uint64_t seed = r->a->seed;
@@ -154,8 +163,7 @@ static void run_cases(struct run *r)
     struct outcome out;
     for (;;) {
         for (int k = 0; k < r->pool.n; k++)
-            if (!r->pool.worker[k].busy && r->done + under_way < r->phase->n &&
-                r->failed < MOST_FOUND) {
+            if (!r->pool.worker[k].busy && wants_more(r, under_way)) {
                 pool_send(&r->pool, k, seed++, NULL, 0);
                 under_way++;
             }
@@ -295,7 +303,8 @@ static int usage(void)
 {
     fprintf(stderr,
             "usage: fuzz [--mods N] [--nvrtc N] [--gpu N] [--seed FIRST] "
-            "[--jobs N] [--shrink SECONDS] [--timeout SECONDS] [--out FOLDER]\n"
+            "[--jobs N] [--seconds S]\n            [--shrink S] [--timeout S] "
+            "[--out FOLDER]\n"
             "       fuzz --replay FILE.lua\n"
             "       fuzz --print SEED [--nvrtc 1 | --gpu 1]\n");
     return 2;
@@ -319,6 +328,8 @@ static bool parse(int argc, char **argv, struct arguments *a)
             a->jobs = (int)strtol(value, NULL, 10);
         else if (strcmp(name, "--shrink") == 0)
             a->shrink = strtod(value, NULL);
+        else if (strcmp(name, "--seconds") == 0)
+            a->seconds = strtod(value, NULL);
         else if (strcmp(name, "--timeout") == 0)
             a->timeout = strtod(value, NULL);
         else if (strcmp(name, "--out") == 0)
