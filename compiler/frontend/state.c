@@ -201,7 +201,7 @@ struct trace *l_enter(lua_State *L)
         t->pending_line = 0;
         l_fail_at(L, line,
                   "a plain Lua table is indexed with a traced value; use "
-                  "facc.tensor for data, or facc.where");
+                  "facc.tensor for data, or facc.lookup(list, i)");
     }
     t->graph->line = (uint32_t)state_line(L);
     /* what declarations and expressions take is not in Lua's memory */

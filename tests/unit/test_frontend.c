@@ -62,25 +62,25 @@ static const struct trap traps[] = {
     {"score = function(s, b, h) local t = {0.5, 0.25}\nreturn s + (t[h + 1] or "
      "0) end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s, b, h) local t = {0.5, 0.25}\nreturn s * (t[h] or 1) "
      "end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s, b, h) local t = {}\nt[h] = 1\nreturn s end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s, b, h) local t = {0.5, 0.25}\nlocal x = t[h]\nreturn "
      "s + tb[0] end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s, b, h) local t = 'text'\nlocal x = t[h]\nreturn s + "
      "tb(0) end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s) local t = {0.5, 0.25}\nreturn s + (t[i0] or 0) end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"score = function(s, b, h) return s + tb[i0] + t2[i0][h] end", NULL},
     {"score = function(s, b, h) error(42) end", "42"},
     {"score = function(s, b, h) error(h) end",
@@ -92,7 +92,7 @@ static const struct trap traps[] = {
      "dimensions?)"},
     {"score = function(s, b, h) local t = {[h] = 1} return s end",
      "a plain Lua table is indexed with a traced value; use "
-     "facc.tensor for data, or facc.where"},
+     "facc.tensor for data, or facc.lookup(list, i)"},
     {"mask = function(b, h, q, kv) local t = {} for i = 1, 3 do t[i] = q + i "
      "end t.x = kv return t[2] > t.x end",
      NULL},
