@@ -116,6 +116,8 @@ static double element(const struct fuzz_case *c, int t, int64_t i, int64_t n)
 {
     const struct modgen_tensor *m = &c->program.tensor[t];
     const uint64_t what = 16 + (uint64_t)t;
+    if (m->style == STYLE_MASKING)
+        return any(c, what, (uint64_t)i, 3) ? 0 : -(double)INFINITY;
     if (dtype_is_float(m->dtype))
         return (double)any(c, what, (uint64_t)i, 4096) / 512 - 4;
     const int64_t span = m->below - m->low;
@@ -133,6 +135,7 @@ static double element(const struct fuzz_case *c, int t, int64_t i, int64_t n)
         /* fall through */
     case STYLE_RANDOM:
     case STYLES:
+    case STYLE_MASKING:
         break;
     }
     return (double)(m->low + any(c, what, (uint64_t)i, span));

@@ -51,6 +51,7 @@ struct cell {
     double score;       /* before the mods */
     double want, error; /* after; how far f32 may be from it */
     bool keep, near;
+    bool passed; /* the mask's keep after the passes: -inf may come from data */
 };
 
 struct truth {

@@ -157,6 +157,7 @@ static bool check_cell(struct mod *m, struct cell *x, int kv, struct outcome *o)
     a->score = x->score;
     analysis_cell(a);
     x->near = a->near_threshold;
+    x->passed = m->keep[PASSED][kv];
     /* folded factors round otherwise, by the size of what is added */
     x->error = a->error + 4 * ANALYSIS_UNIT * a->largest;
     o->tally.cells++;

@@ -4,11 +4,14 @@
 
 #include "tests/fuzz/check.h"
 
-/* Cells of one (b, h) that count, summed from the first row and column. */
+/* Cells of one (b, h), summed from the first row and column. */
+struct count {
+    int32_t keep, passed; /* count; are not masked by the mask */
+};
 struct sums {
     int rows, cols;
-    int32_t *at; /* [rows + 1][cols + 1] */
-    bool near;   /* f32 may see some cell otherwise */
+    struct count *at; /* [rows + 1][cols + 1] */
+    bool near;        /* f32 may see some cell otherwise */
 };
 
 static bool sums_make(struct sums *s, const struct truth *t, int b, int h)
@@ -19,13 +22,16 @@ static bool sums_make(struct sums *s, const struct truth *t, int b, int h)
     s->near = false;
     s->at = calloc(((size_t)s->rows + 1) * stride, sizeof *s->at);
     for (int q = 0; q < s->rows && s->at; q++) {
-        int32_t left = 0;
+        struct count left = {0, 0};
         for (int kv = 0; kv < s->cols; kv++) {
             const struct cell *x = truth_cell(t, b, h, q, kv);
-            left += x->keep;
+            const struct count *above =
+                &s->at[(size_t)q * stride + (size_t)kv + 1];
+            left.keep += x->keep;
+            left.passed += x->passed;
             s->near |= x->near;
-            s->at[((size_t)q + 1) * stride + (size_t)kv + 1] =
-                s->at[(size_t)q * stride + (size_t)kv + 1] + left;
+            s->at[((size_t)q + 1) * stride + (size_t)kv + 1] = (struct count){
+                above->keep + left.keep, above->passed + left.passed};
         }
     }
     return s->at != NULL;
@@ -36,16 +42,20 @@ struct rectangle {
     int q0, q1, k0, k1;
 };
 
+/* EMPTY: no cell counts; FULL: the mask keeps all. */
 static enum verdict truth_of(const struct sums *s, const struct rectangle *r)
 {
     const size_t stride = (size_t)s->cols + 1;
-    const int32_t *above = s->at + (size_t)r->q0 * stride;
-    const int32_t *below = s->at + (size_t)(r->q1 + 1) * stride;
-    const int32_t n =
-        below[r->k1 + 1] - below[r->k0] - above[r->k1 + 1] + above[r->k0];
-    return n == 0                                           ? VERDICT_EMPTY
-           : n == (r->q1 - r->q0 + 1) * (r->k1 - r->k0 + 1) ? VERDICT_FULL
-                                                            : VERDICT_PARTIAL;
+    const struct count *above = s->at + (size_t)r->q0 * stride;
+    const struct count *below = s->at + (size_t)(r->q1 + 1) * stride;
+    const int k0 = r->k0, k1 = r->k1 + 1;
+    const int32_t keep =
+        below[k1].keep - below[k0].keep - above[k1].keep + above[k0].keep;
+    const int32_t passed = below[k1].passed - below[k0].passed -
+                           above[k1].passed + above[k0].passed;
+    return passed == (r->q1 - r->q0 + 1) * (k1 - k0) ? VERDICT_FULL
+           : keep == 0                               ? VERDICT_EMPTY
+                                                     : VERDICT_PARTIAL;
 }
 
 static uint64_t next(uint64_t *state)

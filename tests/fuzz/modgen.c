@@ -155,6 +155,36 @@ static void begin(struct writer *w, bool score, int forks)
     w->decided = false;
 }
 
+/* Masks as a term or a value of the score: -inf inside of sums and choices,
+ * and -inf that a tensor has. Nothing is done with the result, or it might
+ * become NaN. */
+static void masking_result(struct writer *w)
+{
+    unsigned how = modgen_pick(w, w->fixed ? 3 : 4);
+    if (how == 3) {
+        modgen_float(w, w->depth);
+        modgen_put(w, " + ");
+        modgen_load(w, 1, modgen_some_tensor(w, 3));
+        return;
+    }
+    if (how > 0)
+        modgen_put(w, how == 1 ? "score + " : "0.5 + (score + ");
+    const bool call = w->forks <= 0 || modgen_pick(w, 2);
+    const int forks = w->forks;
+    w->forks = call ? 2 : forks;
+    modgen_put(w, call ? "facc.where(function() return " : "((");
+    modgen_bool(w, 1);
+    w->forks = call ? forks : w->forks;
+    modgen_put(w, call ? " end, " : ") and ");
+    if (how > 0)
+        modgen_put(w, "0.0");
+    else
+        modgen_float(w, 1);
+    modgen_put(w, call ? ", -math.huge)" : " or -math.huge)");
+    if (how == 2)
+        modgen_put(w, ")");
+}
+
 static void score_mod(struct writer *w)
 {
     begin(w, true, 5);
@@ -165,7 +195,10 @@ static void score_mod(struct writer *w)
     modgen_statements(w);
     early_return(w, "-math.huge", "score");
     modgen_put(w, "  return ");
-    switch (modgen_pick(w, 4)) {
+    switch (modgen_pick(w, 6)) {
+    case 3:
+        masking_result(w);
+        break;
     case 1:
         if (w->forks > 0) {
             modgen_choice(w, 2);

@@ -26,7 +26,8 @@ enum modgen_style {
     STYLE_FEW,  /* of two values */
     STYLE_RISING,
     STYLE_LIMITS, /* i64: now and then as large or small as can be */
-    STYLES
+    STYLES,
+    STYLE_MASKING /* floats: 0 or -inf */
 };
 
 struct modgen_tensor {

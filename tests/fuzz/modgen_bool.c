@@ -144,6 +144,44 @@ static void documents(struct writer *w, bool order_too)
         modgen_put(w, "%s[0] %s kv", x->name, order_too ? "<=" : "~=");
 }
 
+/* What follows an equation says the same of both of its sides. */
+static void congruence(struct writer *w)
+{
+    const unsigned n = 4 << modgen_pick(w, 3);
+    const int t = modgen_some_tensor(w, 1);
+    const struct modgen_tensor *x = &w->out->tensor[t];
+    w->forks--;
+    if (x->rank != 1 || x->dtype == DTYPE_I64 || modgen_pick(w, 2)) {
+        modgen_put(w, "(q // %u == kv // %u and q %% %u >= kv %% %u %s)", n, n,
+                   n, n, modgen_pick(w, 2) ? "+ h" : "");
+        return;
+    }
+    for (int k = 0; k < 4; k++) {
+        static const char *const text[] = {"(", " == ", " and q - 3 * ",
+                                           " >= kv - 3 * "};
+        modgen_put(w, "%s%s[%s %% ", text[k], x->name, k % 2 ? "kv" : "q");
+        modgen_put_extent(w, x, 0);
+        modgen_put(w, "]");
+    }
+    modgen_put(w, ")");
+}
+
+/* Around positions that a tensor has or that wrap: sharp only by halving. */
+static void scattered_window(struct writer *w)
+{
+    const int t = modgen_some_tensor(w, 1);
+    const struct modgen_tensor *x = &w->out->tensor[t];
+    if (x->rank != 1 || x->dtype == DTYPE_I64) {
+        const unsigned n = 12 + modgen_pick(w, 30);
+        modgen_put(w, "math.abs(q %% %u - kv %% %u) <= %u", n, n,
+                   1 + modgen_pick(w, 8));
+        return;
+    }
+    modgen_put(w, "math.abs(%s[q %% ", x->name);
+    modgen_put_extent(w, x, 0);
+    modgen_put(w, "] - kv) <= %u", 1 + modgen_pick(w, 20));
+}
+
 static void standard_mask(struct writer *w)
 {
     static const char *const list[] = {
@@ -163,7 +201,13 @@ static void standard_mask(struct writer *w)
 static void idiom(struct writer *w)
 {
     w->forks--;
-    switch (modgen_pick(w, 7)) {
+    switch (modgen_pick(w, 9)) {
+    case 8:
+        scattered_window(w);
+        break;
+    case 7:
+        congruence(w);
+        break;
     case 0:
         modgen_put(w, "q >= kv");
         break;

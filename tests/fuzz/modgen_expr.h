@@ -76,8 +76,8 @@ struct variable modgen_new_variable(struct writer *w, char prefix,
 bool modgen_is_full(const struct writer *w);
 
 /* --- modgen_load.c ------------------------------------------------ */
-/* Kinds of tensors: floats 2, ints 1, bools 0. */
-int modgen_kind(enum dtype d);
+/* Kinds of tensors: floats 2, ints 1, bools 0; floats that mask 3. */
+int modgen_kind(const struct modgen_tensor *t);
 /* For one more tensor, besides the first of each kind. */
 bool modgen_has_room(const struct writer *w);
 /* last: extent of the last dimension; 0: any dimensions. */
@@ -87,6 +87,8 @@ void modgen_load(struct writer *w, int depth, int tensor);
 /* "t[i][j]" with `count` indices from number `first` on, in some spelling. */
 void modgen_indices(struct writer *w, int depth, int tensor, int first,
                     int count);
+/* The extent of a dimension. */
+void modgen_put_extent(struct writer *w, const struct modgen_tensor *t, int d);
 /* A param of ints (not negative: from 1), or of floats; its magnitude. */
 struct range modgen_int_param(struct writer *w, bool positive);
 void modgen_float_param(struct writer *w);

@@ -7,9 +7,11 @@
 
 /* --- declarations ------------------------------------------------- */
 
-int modgen_kind(enum dtype d)
+int modgen_kind(const struct modgen_tensor *t)
 {
-    return d == DTYPE_BOOL ? 0 : dtype_is_float(d) ? 2 : 1;
+    if (t->style == STYLE_MASKING)
+        return 3;
+    return t->dtype == DTYPE_BOOL ? 0 : dtype_is_float(t->dtype) ? 2 : 1;
 }
 
 static void choose_values(struct writer *w, struct modgen_tensor *t)
@@ -63,7 +65,9 @@ int modgen_new_tensor(struct writer *w, int kind, int64_t last)
     struct modgen_tensor *t = &w->out->tensor[index];
     *t = (struct modgen_tensor){.dtype = DTYPE_BOOL};
     snprintf(t->name, sizeof t->name, "t%d", index);
-    if (kind == 2)
+    if (kind == 3)
+        t->dtype = floats[modgen_pick(w, 3)]; /* that have infinities */
+    else if (kind == 2)
         t->dtype = floats[modgen_pick(w, 5)];
     else if (kind == 1)
         t->dtype = ints[modgen_pick(w, 5)];
@@ -74,6 +78,8 @@ int modgen_new_tensor(struct writer *w, int kind, int64_t last)
         t->extent[t->rank - 1] = last;
     }
     choose_values(w, t);
+    if (kind == 3)
+        t->style = STYLE_MASKING;
     return index;
 }
 
@@ -82,7 +88,7 @@ int modgen_some_tensor(struct writer *w, int kind)
 {
     int have[MODGEN_MOST_TENSORS], n = 0;
     for (int i = 0; i < w->out->n_tensors; i++)
-        if (modgen_kind(w->out->tensor[i].dtype) == kind)
+        if (modgen_kind(&w->out->tensor[i]) == kind)
             have[n++] = i;
     if (n == 0 || (modgen_has_room(w) && modgen_pick(w, 3) == 2))
         return modgen_new_tensor(w, kind, 0);
@@ -91,7 +97,7 @@ int modgen_some_tensor(struct writer *w, int kind)
 
 /* --- indices ------------------------------------------------------ */
 
-static void put_extent(struct writer *w, const struct modgen_tensor *t, int d)
+void modgen_put_extent(struct writer *w, const struct modgen_tensor *t, int d)
 {
     static const char *const size[] = {"",
                                        "facc.size.B",
@@ -128,7 +134,7 @@ static void put_index(struct writer *w, int depth,
         modgen_put(w, "facc.clamp(");
         modgen_int(w, depth);
         modgen_put(w, ", 0, ");
-        put_extent(w, t, d);
+        modgen_put_extent(w, t, d);
         modgen_put(w, " - 1)");
         return;
     case 5:
@@ -141,14 +147,14 @@ static void put_index(struct writer *w, int depth,
         modgen_put(w, "(");
         modgen_int(w, depth);
         modgen_put(w, power ? ") & (" : ") %% (");
-        put_extent(w, t, d);
+        modgen_put_extent(w, t, d);
         modgen_put(w, power ? " - 1)" : ")");
         return;
     default:
         modgen_put(w, "(");
         modgen_int(w, depth);
         modgen_put(w, ") %% ");
-        put_extent(w, t, d);
+        modgen_put_extent(w, t, d);
     }
 }
 

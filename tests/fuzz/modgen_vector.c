@@ -9,7 +9,7 @@ static int rows_of(struct writer *w, int kind, int64_t extent)
     int have[MODGEN_MOST_TENSORS], n = 0;
     for (int i = 0; i < w->out->n_tensors; i++) {
         const struct modgen_tensor *t = &w->out->tensor[i];
-        if (modgen_kind(t->dtype) != kind || t->rank == 0 ||
+        if (modgen_kind(t) != kind || t->rank == 0 ||
             t->kind[t->rank - 1] != IR_DIM_FIXED)
             continue;
         const int64_t last = t->extent[t->rank - 1];
