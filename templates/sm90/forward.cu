@@ -23,8 +23,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             schedule_items(args, c, tiles);
         else if (warp == kConsumerWarps + 1)
             load_tiles(args, c, tiles);
-        else if (kTables)
-            make_tables(args, c);
+        else if (warp < kConsumerWarps + 2 + kValueWarps)
+            load_values(args, c, tiles);
     } else {
         take_registers<kConsumerRegisters>();
         Consumer consumer(args, c, tiles, warp / 4);

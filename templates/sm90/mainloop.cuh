@@ -72,8 +72,7 @@ class Consumer
         c_.v_full[load % kStages].wait_full(load, kStages);
     }
 
-    // A sequence's last tile of V without what is behind it. The last tile is the first one in
-    // reverse, else ends a run.
+    // A sequence's last tile of V without what is behind it. A run ends with it.
     __device__ __forceinline__ void settle_v(const Work &w, const Visit &v, unsigned load) const
     {
         if (!v.masked || !w.foreign || v.tile * kTileN + kTileN <= w.kv_len)
@@ -129,10 +128,16 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     }
     if constexpr (kTables)
         c_.table_full[slot].wait_full(load, kStages);
-    rescale_ = first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
-               !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p);
-    if (rescale_)
-        weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
+    if (first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
+        !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p)) {
+        rescale_ = true;
+        if (visits_.is_dead(v.tile))
+            weigh_nothing(p, factor_);
+        else
+            weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
+    } else {
+        rescale_ = false;
+    }
 }
 
 __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)
@@ -206,11 +211,9 @@ __device__ __forceinline__ void Consumer::start()
         wait_q(item_);
     }
     visits_.hold_back();
-    visits_.pass(visits_.load());
     const unsigned load = visits_.load();
     wait_k(load);
     multiply_qk(s_[0], q_descriptor(), k_descriptor(load));
-    visits_.skip_v(visits_.load());
     wgmma_wait<0>();
     pin(s_[0]);
     visits_.release_k();
@@ -219,10 +222,10 @@ __device__ __forceinline__ void Consumer::start()
 // P V of a visit, after which nothing is held.
 __device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p)
 {
-    settle_v(c_.item[item_ % kItems], v, visits_.v_open());
+    settle_v(c_.item[item_ % kItems], v, visits_.held());
     settle(p);
-    wait_v(visits_.v_open());
-    multiply_pv(p_, v_descriptor(visits_.v_open()), !first_);
+    wait_v(visits_.held());
+    multiply_pv(p_, v_descriptor(visits_.held()), !first_);
     wgmma_wait<0>();
     visits_.release_v();
     open_ = true;
@@ -232,19 +235,11 @@ __device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p
 // one is held; what is known of the next then. Leaves v and its weights to `drain`.
 __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Weights &p)
 {
-    bool reads = false;   // P V of the visit before is in flight
-    bool skipped = false; // loads between it and this one are to be let go
+    bool reads = false; // P V of the visit before is in flight
 #pragma unroll 1
     for (;;) {
         const Work &w = c_.item[item_ % kItems];
         const unsigned load = visits_.load(); // of v
-        if (kTables && skipped) {             // the table waits for V of all loads but one before
-            wgmma_wait<0>();
-            if (reads)
-                visits_.release_v();
-            visits_.skip_v(load);
-            reads = skipped = false;
-        }
         weigh(w, v, load, p);
         const bool plain = visits_.goes_on();
         if (plain) {
@@ -253,14 +248,11 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             wgmma_wait<0>();
             if (reads)
                 visits_.release_v();
-            if (skipped)
-                visits_.skip_v(load);
             const NextVisit kind = visits_.next(true, false, next);
             if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item_))
                 return kind;
             if (visits_.item() != item_)
                 wait_q(visits_.item());
-            visits_.skip_k(load + 1, visits_.load());
             settle_v(w, v, load);
         }
         wait_k(visits_.load());
@@ -269,21 +261,21 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         if (plain)
             visits_.release_v();
         settle(p);
-        wait_v(load);
-        multiply_pv(p_, v_descriptor(load), !first_);
+        if (!plain && visits_.item() != item_) { // under the product in flight
+            put_off(item_);
+            reset(state_);
+        }
+        const unsigned last = visits_.load() - 1; // V of the visit
+        wait_v(last);
+        multiply_pv(p_, v_descriptor(last), !first_);
         wgmma_wait<1>();
         pin(s_[0]);
         visits_.release_k();
         first_ = false;
         if (!plain) {
             reads = true;
-            skipped = visits_.load() - load > 1;
             first_ = visits_.item() != item_;
-            if (first_) {
-                put_off(item_);
-                reset(state_);
-                item_ = visits_.item();
-            }
+            item_ = visits_.item();
         }
         v = next;
     }

@@ -3,20 +3,34 @@
 #include "common/tile_row.cuh"
 #include "sm90/scheduler.cuh"
 
+// A window: 32 KV tiles of an item, from tile 32 * window on.
+struct Window {
+    int window;
+    unsigned any;              // tiles that some group works on: these are loaded
+    facc_schedule_bits *group; // written and read by lane 0
+
+    __device__ __forceinline__ void set(int g, facc_schedule_bits bits)
+    {
+        any |= bits.work;
+        if (threadIdx.x % 32 == 0)
+            group[g] = bits;
+    }
+};
+
 // The windows of an item that hold work, by its schedule's list. An entry is read ahead, a word by
 // each lane. Here and below, what is known of the item is read from shared memory each time:
 // producers have few registers.
-class ListedSegments
+class ListedWindows
 {
   public:
-    __device__ __forceinline__ ListedSegments(const KernelArgs &, const Work &w)
+    __device__ __forceinline__ ListedWindows(const KernelArgs &, const Work &w)
         : w_(w), entry_(0), repeat_(0)
     {
         read();
     }
 
     // False: there are no more. All lanes get it.
-    __device__ __forceinline__ bool next(Segment &s)
+    __device__ __forceinline__ bool next(Window &s)
     {
         if (entry_ >= w_.n_entries)
             return false;
@@ -28,17 +42,20 @@ class ListedSegments
         const unsigned exist = left >= 32 ? ~0u : (1u << max(left, 0)) - 1;
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
-            s.group[g].work = __shfl_sync(~0u, word_.x, 1 + g) & exist;
-            s.group[g].masked = __shfl_sync(~0u, word_.y, 1 + g);
-            s.any |= s.group[g].work;
+            const unsigned work = __shfl_sync(~0u, word_.x, 1 + g) & exist;
+            s.set(g, facc_schedule_bits{work, __shfl_sync(~0u, word_.y, 1 + g)});
         }
         if (++repeat_ == repeats) {
             repeat_ = 0;
             ++entry_;
             read();
         }
-        s.kind = entry_ >= w_.n_entries ? kSegmentLastTiles : kSegmentTiles;
         return true;
+    }
+
+    __device__ __forceinline__ bool over() const
+    {
+        return entry_ >= w_.n_entries;
     }
 
   private:
@@ -55,10 +72,10 @@ class ListedSegments
 };
 
 // The same by the mask's plain bounds.
-class BoundedSegments
+class BoundedWindows
 {
   public:
-    __device__ __forceinline__ BoundedSegments(const KernelArgs &args, const Work &w)
+    __device__ __forceinline__ BoundedWindows(const KernelArgs &args, const Work &w)
         : args_(args), w_(w)
     {
         const TileRow r = row();
@@ -66,23 +83,28 @@ class BoundedSegments
         left_ = r.windows();
     }
 
-    __device__ __forceinline__ bool next(Segment &s)
+    __device__ __forceinline__ bool next(Window &s)
     {
 #pragma unroll 1
         while (left_ > 0) {
             s.window = window_;
-            judge_tiles(args_, row(), window_, s.group);
+            facc_schedule_bits bits[kGroups];
+            judge_tiles(args_, row(), window_, bits);
             window_ += Variant::kReverse ? -1 : 1;
             --left_;
             s.any = 0;
 #pragma unroll
             for (int g = 0; g < kGroups; ++g)
-                s.any |= s.group[g].work;
-            s.kind = s.any && left_ == 0 ? kSegmentLastTiles : kSegmentTiles;
+                s.set(g, bits[g]);
             if (s.any)
                 return true;
         }
         return false;
+    }
+
+    __device__ __forceinline__ bool over() const
+    {
+        return left_ == 0;
     }
 
   private:
@@ -96,44 +118,62 @@ class BoundedSegments
     int window_, left_;
 };
 
-template <bool kFromList> struct SegmentsOf {
-    using Type = BoundedSegments;
+template <bool kFromList> struct WindowsOf {
+    using Type = BoundedWindows;
 };
-template <> struct SegmentsOf<true> {
-    using Type = ListedSegments;
+template <> struct WindowsOf<true> {
+    using Type = ListedWindows;
 };
-using Segments = SegmentsOf<kListed>::Type;
+using Windows = WindowsOf<kListed>::Type;
 
-// Bits of a window in the order of visits.
-__device__ __forceinline__ int take_bit(unsigned &bits)
+// Bits from `bit` on, in the order of visits.
+__device__ __forceinline__ unsigned in_order(unsigned bits, int bit)
 {
-    const int bit = Variant::kReverse ? 31 - __clz(bits) : __ffs(bits) - 1;
-    bits &= ~(1u << bit);
-    return bit;
+    return Variant::kReverse ? __brev(bits) >> (31 - bit) : bits >> bit;
 }
 
-// Tells the readers of segments; by a warp.
-class SegmentWriter
+// Tiles from `bit` on that follow each other in the order of visits.
+__device__ __forceinline__ int run_length(unsigned any, int bit)
+{
+    const unsigned gap = ~in_order(any, bit);
+    return gap ? __ffs(gap) - 1 : 32;
+}
+
+// Those bits.
+__device__ __forceinline__ unsigned run_bits(int bit, int tiles)
+{
+    const unsigned all = ~0u >> (32 - tiles);
+    return Variant::kReverse ? __brev(all) >> (31 - bit) : all << bit;
+}
+
+// Tells the readers of runs; by a warp.
+class RunWriter
 {
   public:
-    __device__ __forceinline__ SegmentWriter(Control &c) : c_(c), n_(0) {}
+    __device__ __forceinline__ RunWriter(Control &c) : c_(c), n_(0) {}
 
-    __device__ __forceinline__ void write(const Segment &s)
+    // Of a window's tiles from `bit` on.
+    __device__ __forceinline__ void write(RunKind kind, const Window &s, int bit, int tiles)
     {
-        const unsigned slot = n_ % kSegments;
-        if (threadIdx.x % 32 == 0) { // another lane could come too late for the phase
-            c_.segment_empty[slot].wait_empty(n_, kSegments);
-            c_.segment[slot] = s;
-            c_.segment_full[slot].arrive();
+        const unsigned slot = n_++ % kRuns;
+        if (threadIdx.x % 32 != 0) // another lane could come too late for the phase
+            return;
+        c_.run_empty[slot].wait_empty(n_ - 1, kRuns);
+        Run &run = c_.run[slot];
+        run.kind = kind;
+        run.tile = 32 * s.window + bit;
+        run.tiles = tiles;
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+            run.masked[g] = in_order(s.group[g].masked | ~s.group[g].work, bit);
+            run.dead[g] = ~s.group[g].work;
         }
-        ++n_;
+        c_.run_full[slot].arrive();
     }
 
-    __device__ __forceinline__ void write(SegmentKind kind)
+    __device__ __forceinline__ void write(RunKind kind)
     {
-        Segment s = {};
-        s.kind = kind;
-        write(s);
+        write(kind, Window{0, 0, c_.window}, 0, 0);
     }
 
   private:
@@ -141,66 +181,25 @@ class SegmentWriter
     unsigned n_;
 };
 
-// By one lane.
-class Loader
+// By one lane: a tile of K or V, from that row on.
+template <int kTilePanels>
+__device__ __forceinline__ void load_tile(unsigned dst, const void *map, const Barrier &full,
+                                          int row, int h, int b)
 {
-  public:
-    __device__ __forceinline__ Loader(const KernelArgs &args, Control &c, const Tiles &tiles)
-        : args_(args), c_(c), tiles_(tiles), n_(0), v_waits_(false)
-    {
-        tma_prefetch_map(args.tensor_map[1]);
-        tma_prefetch_map(args.tensor_map[2]);
-    }
-
-    // K of the tile from that row on, then V of the one before it.
-    __device__ __forceinline__ void load(const Work &w, int row)
-    {
-        const Source s{row, args_.k_stride[1] ? w.h / args_.group : 0, w.b};
-        start<kPanels>(c_.k_full, c_.k_empty, tiles_.k(n_ % kStages), args_.tensor_map[1], n_, s,
-                       args_.k_stride[0]);
-        flush();
-        c_.last = Source{row, args_.v_stride[1] ? w.h / args_.group : 0, w.b};
-        v_waits_ = true;
-        ++n_;
-    }
-
-    // V of the last tile, if it has not been asked for: where nobody knows when the next K comes.
-    __device__ __forceinline__ void flush()
-    {
-        if (v_waits_)
-            start<kPanelsV>(c_.v_full, c_.v_empty, tiles_.v((n_ - 1) % kStages),
-                            args_.tensor_map[2], n_ - 1, c_.last, args_.v_stride[0]);
-        v_waits_ = false;
-    }
-
-  private:
-    template <int kTilePanels>
-    __device__ __forceinline__ void start(Barrier (&full)[kStages], Barrier (&empty)[kStages],
-                                          unsigned dst, const void *map, unsigned n,
-                                          const Source &s, long long stride_b) const
-    {
-        const unsigned barrier = full[n % kStages].address();
-        empty[n % kStages].wait_empty(n, kStages);
-        mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes);
+    const unsigned barrier = full.address();
+    mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes);
 #pragma unroll
-        for (int p = 0; p < kTilePanels; ++p)
-            tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, s.row, s.h,
-                     stride_b ? s.b : 0);
-    }
-
-    const KernelArgs &args_;
-    Control &c_;
-    const Tiles &tiles_;
-    unsigned n_;   // tiles whose K has been asked for
-    bool v_waits_; // V of the last one, from c_.last, has not
-};
+    for (int p = 0; p < kTilePanels; ++p)
+        tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, row, h, b);
+}
 
 // By one warp.
 __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
     const int lane = threadIdx.x % 32;
-    SegmentWriter segments(c);
-    Loader loader(args, c, tiles);
+    RunWriter runs(c);
+    unsigned load = 0;
+    tma_prefetch_map(args.tensor_map[1]);
 #pragma unroll 1
     for (unsigned i = 0;; ++i) {
         c.item_full[i % kItems].wait_full(i, kItems);
@@ -209,59 +208,78 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
             c.started.arrive();
         if (w.tile < 0)
             break;
-        Segments windows(args, w);
-        Segment s = {};
-        int told = kSegmentEnd; // of the item, last
+        Windows windows(args, w);
+        Window s{0, 0, c.window};
+        int told = kRunEnd; // of the item, last
 #pragma unroll 1
         while (windows.next(s)) {
-            if (s.any == 0)
-                continue;
-            segments.write(s);
-            told = s.kind;
 #pragma unroll 1
             while (s.any) {
-                const int tile = 32 * s.window + take_bit(s.any);
-                if (lane == 0)
-                    loader.load(w, w.kv_start + tile * kTileN);
+                const int bit = Variant::kReverse ? 31 - __clz(s.any) : __ffs(s.any) - 1;
+                int left = run_length(s.any, bit);
+                // Consumers clear what is behind the sequence where a run ends.
+                if (Variant::kReverse && told == kRunEnd && w.foreign)
+                    left = 1;
+                s.any &= ~run_bits(bit, left);
+                told = windows.over() && s.any == 0 ? kRunLastTiles : kRunTiles;
+                runs.write(static_cast<RunKind>(told), s, bit, left);
+                int row = w.kv_start + (32 * s.window + bit) * kTileN;
+                const int h = w.k_h, b = w.k_b;
+#pragma unroll 1
+                for (; left > 0; --left) {
+                    const unsigned slot = load % kStages;
+                    if (lane == 0) {
+                        c.k_empty[slot].wait_empty(load, kStages);
+                        load_tile<kPanels>(tiles.k(slot), args.tensor_map[1], c.k_full[slot], row,
+                                           h, b);
+                    }
+                    ++load;
+                    row += Variant::kReverse ? -kTileN : kTileN;
+                }
                 __syncwarp();
             }
         }
-        // Consumers may have to finish what they hold before they pass an item without tiles.
-        if (told == kSegmentEnd && lane == 0)
-            loader.flush();
-        __syncwarp();
-        if (told != kSegmentLastTiles)
-            segments.write(kSegmentEnd);
+        if (told != kRunLastTiles)
+            runs.write(kRunEnd);
         c.item_empty[i % kItems].arrive_warp();
     }
-    if (lane == 0)
-        loader.flush();
-    __syncwarp();
-    segments.write(kSegmentStop);
+    runs.write(kRunStop);
 }
 
-// Makes the tables of each tile that is loaded, in the slot of its V. By the last warps of the CTA.
-__device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
+// Loads V of each tile that is loaded, and makes its tables in the same slot. By the last warps of
+// the CTA.
+__device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
     unsigned load = 0, item = 0;
+    const bool loads = threadIdx.x == 32 * (kConsumerWarps + 2);
+    tma_prefetch_map(args.tensor_map[2]);
 #pragma unroll 1
     for (unsigned n = 0;; ++n) {
-        const Barrier &full = c.segment_full[n % kSegments];
-        full.wait_full(n, kSegments);
-        const Segment s = c.segment[n % kSegments];
-        c.segment_empty[n % kSegments].arrive_warp();
-        const Work &w = c.item[item % kItems];
-        if (s.kind == kSegmentStop)
+        c.run_full[n % kRuns].wait_full(n, kRuns);
+        const Run run = c.run[n % kRuns];
+        c.run_empty[n % kRuns].arrive_warp();
+        if (run.kind == kRunStop)
             break;
+        const Work &w = c.item[item % kItems];
 #pragma unroll 1
-        for (unsigned any = s.any; any; ++load) {
-            const int tile = 32 * s.window + take_bit(any);
+        for (int i = 0; i < run.tiles; ++i, ++load) {
+            const int tile = run.tile + (Variant::kReverse ? -i : i);
             const unsigned slot = load % kStages;
-            c.v_empty[slot].wait_empty(load, kStages);
-            c.stage.fill<32 * kTableWarps>(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot));
-            c.table_full[slot].arrive_warp();
+            const int row = w.kv_start + tile * kTileN, h = w.v_h, b = w.v_b;
+            if constexpr (kTables) {
+                c.v_empty[slot].wait_empty(load, kStages);
+                if (loads)
+                    load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot], row, h,
+                                        b);
+                c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN,
+                                               static_cast<int>(slot));
+                c.table_full[slot].arrive();
+            } else if (loads) {
+                c.v_empty[slot].wait_empty(load, kStages);
+                load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot], row, h, b);
+            }
         }
-        if (s.kind != kSegmentTiles) {
+        if (run.kind != kRunTiles) {
             c.item_empty[item % kItems].arrive_warp();
             ++item;
         }

@@ -12,6 +12,12 @@ __device__ __forceinline__ float log2_fast(float x)
     return y;
 }
 
+// ptxas may not put off what makes x.
+__device__ __forceinline__ void settle_now(float &x)
+{
+    asm volatile("" : "+f"(x));
+}
+
 // --- mbarriers: 8 bytes of shared memory, by address ---
 
 __device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrivals)

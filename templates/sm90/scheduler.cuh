@@ -122,6 +122,10 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     w.kv_len = sequence.kv_len;
     w.q_start = static_cast<int>(sequence.q_start);
     w.kv_start = static_cast<int>(sequence.kv_start);
+    w.k_h = args.k_stride[1] ? item.h / args.group : 0;
+    w.k_b = args.k_stride[0] ? item.b : 0;
+    w.v_h = args.v_stride[1] ? item.h / args.group : 0;
+    w.v_b = args.v_stride[0] ? item.b : 0;
     w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv;
     w.t = Variant::tile(args, item.b, item.h);
     if constexpr (kBlockMask)
@@ -181,7 +185,7 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
             if (item.tile >= 0)
                 for (int r = lane; r < kTileM; r += 32)
                     w.row[r] = Variant::row(args, w.t, w.q0 + r);
-        c.item_full[i % kItems].arrive_warp();
+        c.item_full[i % kItems].arrive();
         if (item.tile < 0)
             break;
         if (lane == 0)

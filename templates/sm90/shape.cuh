@@ -39,7 +39,7 @@ constexpr int kBytesTiles = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK +
 static_assert(kGroups == 2 || kGroups == 3, "two or three consumer warpgroups, and the producer");
 static_assert(kTileM == kGroups * kRowsPerGroup, "a warpgroup multiplies 64 rows");
 static_assert(kTileN % 16 == 0 && kTileN <= 256, "whole steps of P V, one TMA box");
-static_assert(kStages == 2, "parities of K and V");
+static_assert((kStages & (kStages - 1)) == 0, "slots are numbers modulo this");
 static_assert(kElement == kElementF16 || kElement == kElementBf16,
               "this family takes 16-bit Q, K, V");
 static_assert(!kCheckBounds, "checked builds are sm80's");
@@ -48,12 +48,12 @@ using Scores = float[kBlocksM][kBlocksN][4];
 using Rows = Variant::Row[kBlocksM][2];
 
 // Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
-constexpr unsigned kItems = 4, kSegments = 4;
+constexpr unsigned kItems = 4, kRuns = 4;
 
 // Values of rows are made once per item, those of columns and diagonals once per tile, in what room
 // the rest of Control leaves; what does not fit is made in each thread.
 constexpr int kFixedBytes =
-    8 * kTileM + 2048 + // before; barriers and segments
+    8 * kTileM + 2048 + // before; barriers and runs
     static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
 constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
 constexpr int kRowTableBytes = static_cast<int>(kItems * kTileM * sizeof(Variant::Row));
@@ -74,6 +74,7 @@ struct Work {
     int q_len;                    // rows >= q_len are not attended
     int kv_len;                   // columns >= kv_len do not exist
     int q_start, kv_start;        // rows of the tensors that are the sequence's first
+    int k_h, k_b, v_h, v_b;       // where K and V are
     int n_entries;                // of a schedule's list,
     const uint2 *entries;         // or
     bool foreign;                 // tensors go on behind the sequence's last rows
@@ -82,17 +83,17 @@ struct Work {
     Variant::Row row[kRowsShared ? kTileM : 1];
 };
 
-// What the producer tells of KV tiles: 32 of them, maybe the item's last, or that it, or all, is
-// over.
-enum SegmentKind { kSegmentTiles, kSegmentLastTiles, kSegmentEnd, kSegmentStop };
-struct Segment {
-    int kind, window; // tile 32 * window is bit 0 of what follows
-    unsigned any;     // tiles that some group works on: these are loaded
-    facc_schedule_bits group[kGroups];
+// What the load warp tells of KV tiles: at most 32, one after the other in the order of visits;
+// maybe the item's last, or that it, or all, is over.
+enum RunKind { kRunTiles, kRunLastTiles, kRunEnd, kRunStop };
+struct Run {
+    int kind, tile, tiles;
+    unsigned masked[kGroups]; // bit i: cells of the i-th tile may not count
+    unsigned dead[kGroups];   // bit of its place in the window: none does
 };
 
 constexpr bool kTables = kStageCol || kStageDiag;
-constexpr int kTableWarps = kTables ? 2 : 0;
+constexpr int kValueWarps = kTables ? 2 : 1; // these load V and make tables
 struct Stage : CellTables<kStages, kStageCol, kStageDiag> {
 };
 
@@ -122,7 +123,8 @@ struct Barrier {
     {
         mbarrier_wait(address(), (n / slots & 1) ^ 1);
     }
-    // By a warp, after all its lanes are done.
+    // By a warp, after all its lanes are done. (Where lanes have written what others read, each
+    // arrives for itself: racecheck does not see that they wait for each other.)
     __device__ __forceinline__ void arrive_warp() const
     {
         __syncwarp();
@@ -131,23 +133,19 @@ struct Barrier {
     }
 };
 
-// Where a tile of K or V comes from.
-struct Source {
-    int row, h, b;
-};
-
 struct Control {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
-    Barrier segment_full[kSegments], segment_empty[kSegments];
+    Barrier run_full[kRuns], run_empty[kRuns];
     Barrier table_full[kStages];
     Barrier started; // phase i: the loads of item i have begun
-    Segment segment[kSegments];
-    Source last; // for the load warp, whose registers are few: where the last tile's V is
+    Run run[kRuns];
+    facc_schedule_bits window[kGroups]; // for the load warp, whose registers are few
     Work item[kItems];
     RowSum before[kTileM];
     unsigned item_before[kConsumerWarps];
+    unsigned dead[kConsumerWarps]; // of the run, see Run
     Stage stage;
 };
 
@@ -191,7 +189,7 @@ __device__ __forceinline__ void init_barriers(const Control &c)
     for (int i = 0; i < kStages; ++i) {
         c.k_full[i].init(1);
         c.v_full[i].init(1);
-        c.table_full[i].init(kTables ? kTableWarps : 1);
+        c.table_full[i].init(32 * kValueWarps);
         c.k_empty[i].init(kConsumerWarps);
         c.v_empty[i].init(kConsumerWarps);
     }
@@ -201,12 +199,12 @@ __device__ __forceinline__ void init_barriers(const Control &c)
             c.q_empty[i][g].init(4);
         }
     for (unsigned i = 0; i < kItems; ++i) {
-        c.item_full[i].init(1);
-        c.item_empty[i].init(kConsumerWarps + 1 + kTableWarps);
+        c.item_full[i].init(32);
+        c.item_empty[i].init(kConsumerWarps + 1 + kValueWarps);
     }
-    for (unsigned i = 0; i < kSegments; ++i) {
-        c.segment_full[i].init(1);
-        c.segment_empty[i].init(kConsumerWarps + kTableWarps);
+    for (unsigned i = 0; i < kRuns; ++i) {
+        c.run_full[i].init(1);
+        c.run_empty[i].init(kConsumerWarps + kValueWarps);
     }
     c.started.init(1);
     mbarrier_fence_init();

@@ -14,15 +14,17 @@ __device__ __forceinline__ void reset(RowState &state)
     state.sum[0] = state.sum[1] = 0.0f;
 }
 
-// What a row's sum over a tile may be with the old reference. A weight that becomes an MMA operand
-// is rounded; while none is more than 2 or dominates the row this averages out, as with the true
-// maximum. A key that would dominate gets its weight of exactly 1 by a new reference. The bound of
-// f16 keeps weights finite.
+// What a row's sum over a tile, in a thread's columns, may be with the old reference. A weight that
+// becomes an MMA operand is rounded: to 2^-9 of itself, which averages out unless one key carries
+// the row. One that would carry it by more than four times the rest, or has a weight of more than
+// kTileN, gets a weight of exactly 1 by a new reference. (A smaller bound than kTileN would be
+// exceeded in the second tile of rows that count few cells of the first, below a diagonal.) That
+// of f16 keeps weights finite.
 constexpr float kMostSum = kElement == kElementF16 ? 32768.0f : 1048576.0f;
 
 __device__ __forceinline__ float most_sum(float sum)
 {
-    return fminf(fmaxf(4.0f * sum, 2.0f), kMostSum);
+    return fminf(fmaxf(4.0f * sum, kTileN), kMostSum);
 }
 
 using Weights = unsigned[kTileN / 4]; // A fragments: register 2n + half has columns of block n
@@ -71,11 +73,13 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                              : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
                                                               : 1.0f;
     constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
-    float offset[2], sum[2][kSums] = {}, widest = 0.0f;
+    float offset[2], sum[2][kSums] = {}, widest = 0.0f, most[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         offset[half] = -state.reference[half];
-        if constexpr (kNarrow) // has the shift in it, unlike references
+        most[half] = most_sum(state.sum[half]);
+        settle_now(most[half]); // not behind the sums
+        if constexpr (kNarrow)  // has the shift in it, unlike references
             offset[half] -= Variant::shift(args, w.t);
         if constexpr (kMoved)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
@@ -91,7 +95,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         total[half] = kSums == 2 ? sum[half][0] + sum[half][kSums - 1] : sum[half][0];
-    bool good = total[0] <= most_sum(state.sum[0]) && total[1] <= most_sum(state.sum[1]);
+    bool good = (total[0] <= most[0]) & (total[1] <= most[1]);
     if constexpr (kNarrow)
         good &= widest <= Variant::narrow_limit(args, w.t); // no branch before the load
     if (__any_sync(~0u, !good))
@@ -99,6 +103,15 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     state.sum[0] += total[0];
     state.sum[1] += total[1];
     return true;
+}
+
+// Where no cell counts for the group.
+__device__ __forceinline__ void weigh_nothing(Weights &p, float (&factor)[2])
+{
+#pragma unroll
+    for (int i = 0; i < kTileN / 4; ++i)
+        p[i] = 0;
+    factor[0] = factor[1] = 1.0f;
 }
 
 // With the true maximum as reference where it is larger; `factor` is what sums and output so far
