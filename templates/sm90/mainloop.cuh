@@ -235,13 +235,13 @@ __device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p
 // one is held; what is known of the next then. Leaves v and its weights to `drain`.
 __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Weights &p)
 {
-    bool reads = false; // P V of the visit before is in flight
+    bool reads = false; // P V of the visit before is in flight: in all steps but the first
 #pragma unroll 1
     for (;;) {
         const Work &w = c_.item[item_ % kItems];
         const unsigned load = visits_.load(); // of v
         weigh(w, v, load, p);
-        const bool plain = visits_.goes_on();
+        const bool plain = visits_.goes_on(); // never in the first step: see hold_back
         if (plain) {
             next = visits_.go_on();
         } else {
@@ -265,7 +265,7 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             put_off(item_);
             reset(state_);
         }
-        const unsigned last = visits_.load() - 1; // V of the visit
+        const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
         wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_);
         wgmma_wait<1>();

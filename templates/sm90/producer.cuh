@@ -1,4 +1,5 @@
-// Which KV tiles an item visits, and their loads: K one tile ahead of V, across items too.
+// Which KV tiles an item visits, and their loads: one warp finds them, tells of them in runs and
+// loads K; those that load V and make tables follow its runs, as consumers do.
 #pragma once
 #include "common/tile_row.cuh"
 #include "sm90/scheduler.cuh"

@@ -3,8 +3,8 @@
 //
 // A CTA stays on its multiprocessor and works through query tiles (items) of kTileM rows: 64 for
 // each of its kGroups consumer warpgroups, whose warps own 16 whole rows each. The last warpgroup
-// produces: one warp finds items and loads Q, one finds KV tiles and loads K and V, two make tables
-// of column and diagonal values.
+// produces: one warp finds items and loads Q, one finds KV tiles and loads K, one or two load V and
+// make tables of column and diagonal values.
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
 // wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K

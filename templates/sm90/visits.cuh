@@ -9,6 +9,7 @@ struct Visit {
     bool masked; // cells may not count
 };
 
+// What `next` says: a visit; that what the group holds is to be finished first; that there is none.
 enum NextVisit { kNextTile, kNextBehind, kNextNone };
 
 // Registers are scarce: what can be told from the rest is not kept. All of it is the same in all
@@ -17,8 +18,8 @@ class Visits
 {
   public:
     __device__ __forceinline__ Visits(const KernelArgs &args, Control &c, int group)
-        : args_(args), c_(c), group_(group), masked_(0), tile_(0), run_(0), more_(0), loads_(0),
-          freed_(0), runs_(0), items_(0), touched_(false), ended_(false)
+        : args_(args), c_(c), group_(group), masked_(0), tile_(0), run_(0), held_back_(0),
+          loads_(0), freed_(0), runs_(0), items_(0), visited_(false), over_(false)
     {
     }
 
@@ -27,7 +28,7 @@ class Visits
     // The number among all loads of the visit told last: slot and phase of its K and V.
     __device__ __forceinline__ unsigned load() const { return loads_ - 1; }
 
-    // The first load whose V is not let go.
+    // The number of the first load whose V is not let go.
     __device__ __forceinline__ unsigned held() const { return freed_; }
 
     // True: the next visit is the tile that follows the last one, of the same item: the common
@@ -50,40 +51,41 @@ class Visits
     // tiles.
     __device__ __forceinline__ NextVisit next(bool holds, bool open, Visit &v)
     {
-        if (more_ > 0) {
-            run_ = more_;
-            more_ = 0;
+        if (held_back_ > 0) {
+            run_ = held_back_;
+            held_back_ = 0;
             v = go_on();
             return kNextTile;
         }
 #pragma unroll 1
         while (run_ == 0) {
-            if (!ended_) {
+            if (!over_) {
                 if (!read_run())
                     return kNextNone;
                 continue;
             }
-            if (!touched_) {
+            if (!visited_) {
                 if (holds)
                     return kNextBehind;
                 finish_empty();
             } else {
                 release_q();
             }
-            const bool closes = open && touched_;
-            ended_ = touched_ = false;
+            const bool closes = open && visited_;
+            over_ = visited_ = false;
             ++items_;
             if (closes)
                 return kNextBehind;
         }
-        touched_ = true;
+        visited_ = true;
         v = go_on();
         return kNextTile;
     }
-    // The rest of the run is told by next(), not go_on().
+    // The visit that follows is told by next, not go_on, also if the run goes on: for a step that
+    // has no V of a visit before it to let go.
     __device__ __forceinline__ void hold_back()
     {
-        more_ += run_;
+        held_back_ += run_;
         run_ = 0;
     }
 
@@ -119,7 +121,7 @@ class Visits
         c_.dead[threadIdx.x / 32] = run.dead[group_];
         c_.run_empty[slot].arrive_warp();
         ++runs_;
-        ended_ = kind != kRunTiles;
+        over_ = kind != kRunTiles;
         return kind != kRunStop;
     }
 
@@ -140,9 +142,10 @@ class Visits
     Control &c_;
     int group_;
     unsigned masked_;       // bit 0: of the next visit of the run, and so on
-    int tile_, run_, more_; // the last visit's; visits of the run that are left
-    unsigned loads_;        // number of the next load
-    unsigned freed_;        // loads whose V is let go
-    unsigned runs_, items_; // read; the item being read
-    bool touched_, ended_;  // the item had visits; is over
+    int tile_;              // of the visit told last
+    int run_, held_back_;   // visits of the run that are left: for go_on; or else for next
+    unsigned loads_;        // visits told, of all items: the number of the next one's load
+    unsigned freed_;        // of these, whose V is let go
+    unsigned runs_, items_; // read so far; the item being told
+    bool visited_, over_;   // the item had visits; has no more runs
 };
