@@ -146,6 +146,13 @@ static bool is_identifier(const char *s)
     return true;
 }
 
+/* A string that C sees whole; NULL for one with a NUL, and for all else. */
+static const char *word_at(lua_State *L, int i)
+{
+    const char *s = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+    return s && strlen(s) == lua_rawlen(L, i) ? s : NULL;
+}
+
 /* The name in argument 1, checked to be new. */
 static const char *l_declared_name(lua_State *L, const char *what)
 {
@@ -158,8 +165,7 @@ static const char *l_declared_name(lua_State *L, const char *what)
                value_kind_name(L, 1));
     const char *name = lua_tostring(L, 1);
     l_charge(L, 2 * (t->graph->n_tensors + t->graph->n_params));
-    if (!is_identifier(name) || strlen(name) != lua_rawlen(L, 1) ||
-        strlen(name) > LONGEST)
+    if (!word_at(L, 1) || !is_identifier(name) || strlen(name) > LONGEST)
         l_fail(L, "%s: '%s' is not a name (letters, digits and _, at most %d)",
                what, name, LONGEST);
     for (int i = 0; i < t->graph->n_tensors; i++)
@@ -177,8 +183,7 @@ static enum dtype l_declared_type(lua_State *L, const char *what,
     enum dtype type;
     const char *text = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2)
                                                      : value_kind_name(L, 2);
-    bool known = lua_type(L, 2) == LUA_TSTRING && dtype_parse(text, &type) &&
-                 type != DTYPE_F64;
+    bool known = word_at(L, 2) && dtype_parse(text, &type) && type != DTYPE_F64;
     if (param && known)
         known = type == DTYPE_I32 || type == DTYPE_I64 || type == DTYPE_F32;
     if (!known)
@@ -194,16 +199,12 @@ static struct ir_dim l_declared_dim(lua_State *L, int i, const char *name,
     static const struct {
         const char *name;
         enum ir_dim_kind kind;
-    } known[] = {{"B", IR_DIM_B},
-                 {"H", IR_DIM_H},
-                 {"Hkv", IR_DIM_HKV},
-                 {"q", IR_DIM_Q},
-                 {"kv", IR_DIM_KV},
-                 {"any", IR_DIM_ANY}};
-    if (lua_type(L, i) == LUA_TSTRING)
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (strcmp(lua_tostring(L, i), known[k].name) == 0)
-                return (struct ir_dim){known[k].kind, 0};
+    } known[] = {{"B", IR_DIM_B}, {"H", IR_DIM_H},   {"Hkv", IR_DIM_HKV},
+                 {"q", IR_DIM_Q}, {"kv", IR_DIM_KV}, {"any", IR_DIM_ANY}};
+    const char *text = word_at(L, i);
+    for (size_t k = 0; text && k < sizeof known / sizeof *known; k++)
+        if (strcmp(text, known[k].name) == 0)
+            return (struct ir_dim){known[k].kind, 0};
     if (lua_isinteger(L, i) && lua_tointeger(L, i) >= 0)
         return (struct ir_dim){IR_DIM_FIXED, lua_tointeger(L, i)};
     l_fail(L,

@@ -9,7 +9,7 @@ case("for over integers", before "\nfor i = math.mininteger, math.maxinteger do 
 case("for by 0", before "\nfor i = 1, 2, 0 do end", fails(6, "'for' step is zero"))
 case("for by NaN", before "for i = 1, 2, 0/0 do end for i = 0/0, 1 do end", causal)
 case("for that wraps", before "for i = math.maxinteger - 1, math.maxinteger do end", causal)
-case("for in next", before "local t = { 1 }\nfor k in next, t do t[k] = nil t[k + 1] = 1 end", fails(6, "")) 
+case("for in next", before "local t = { 1 }\nfor k in next, t do t[k] = nil t[k + 1] = 1 end", fails(6, "invalid key to 'next'"))
 case("for in a function", before "\nfor k in function() return 1 end do end", fails(6, endless))
 case("in a mod", mask "\nwhile true do end", fails(7, endless))
 case("in a mod, over a traced value", mask "\nwhile q >= 0 do q = q + 1 end return true", fails(7, "the mod computes more than 1048576 different values"))
