@@ -20,7 +20,7 @@ import tempfile
 from tune_unit import ROOT, config_text
 
 HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
-FLAGS = ["-std=c++17", "-g", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
+FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
@@ -35,6 +35,7 @@ VARIANTS = {
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
     "listed": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
     "reverse": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
+    "at_once": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0", "-DHOST_AT_ONCE=1"]),
     "tables": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
     "bounded": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
     "bounded_reverse": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
@@ -42,7 +43,8 @@ VARIANTS = {
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
-          "3.2": dict(m=192, warps=16, q_buffers=2, n=64)}
+          "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
+          "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
 NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2")]
@@ -52,46 +54,96 @@ VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/produ
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
 SOFTMAX_FILE = "sm90/softmax.cuh"
 MUTATIONS = [
-    (VISITS, "end - v_open_ > kStages", "end - v_open_ > kStages + 1", "tags.listed.2.2"),
-    (VISITS, "load - v_open_ - 1 > kStages", "load - v_open_ - 1 > kStages + 1", "tags.listed.3.2"),
-    (VISITS, "c_.table_full[v_open_ % kStages].wait_full(v_open_, kStages);", ";", "tags.tables.2.1"),
-    (VISITS, "if (closes)", "if (false)", "tags.listed.2.1"),
-    (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
-     "tags.listed.2.1"),
-    (PRODUCER, "told == kSegmentEnd && lane == 0", "false", "tags.listed.2.1"),
-    (PRODUCER, "empty[n % kStages].wait_empty(n, kStages);", ";", "tags.plain.2.2"),
-    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);", ";", "tags.tables.3.1"),
-    (PRODUCER, "if (lane == 0)\n            c.started.arrive();",
-     "if (lane == 0 && i % 16 != 15)\n            c.started.arrive();", "tags.listed.2.1"),
-    (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.packed_causal.2.2"),
-    (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
-    (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
-    (MAINLOOP, "if (kTables && skipped) {", "if (false) {", "tags.tables.2.2"),
-    (MAINLOOP, "                wait_q(visits_.item());\n", "                ;\n",
-     "tags.listed.2.2"),
-    (MAINLOOP, "visits_.skip_k(load + 1, visits_.load());", ";", "tags.listed.2.2"),
+    # runs
+    (VISITS, "c_.run_full[slot].wait_full(runs_, kRuns);", ";", "tags.listed.2.2"),
+    (PRODUCER, "c.run_full[n % kRuns].wait_full(n, kRuns);", ";", "tags.listed.2.2"),
+    (PRODUCER, "c_.run_empty[slot].wait_empty(n_ - 1, kRuns);", ";", "tags.listed.3.2.4"),
+    (PRODUCER, "const Run run =", "const Run &run =", "tags.plain.2.2"),
+    (VISITS, "c_.dead[threadIdx.x / 32] = run.dead[group_];\n        c_.run_empty[slot].arrive_warp();",
+     "c_.run_empty[slot].arrive_warp();\n        c_.dead[threadIdx.x / 32] = run.dead[group_];", "tags.causal.2.1"),
+    (PRODUCER, "bits >> bit;", "bits >> (bit & ~1);", "tags.listed.3.1"),
+    (PRODUCER, "__brev(bits) >> (31 - bit)", "__brev(bits) >> (31 - bit & ~1)", "tags.reverse.2.2"),
+    (PRODUCER, "__brev(all) >> (31 - bit)", "__brev(all >> (tiles > 1)) >> (31 - bit)", "tags.reverse.2.2"),
+    (PRODUCER, "all << bit", "all >> (tiles > 1) << bit", "tags.listed.3.2"),
+    (PRODUCER, "left = 1;", ";", "numbers.alibi.3.2"),
+    (PRODUCER, "__brev(all) >> (31 - bit)", "__brev(2 * all | 1) >> (31 - bit)", "tags.reverse.3.1"),
+    (PRODUCER, "windows.over() && s.any == 0", "windows.over()", "tags.listed.2.1"),
+    (PRODUCER, "return left_ == 0;", "return left_ <= 1;", "tags.bounded.2.2"),
+    (PRODUCER, "told != kRunLastTiles", "told == kRunEnd", "tags.listed.2.1"),
+    (PRODUCER, "word_.x, 1 + g) & exist", "word_.x, 1 + g)", "tags.listed.2.2"),
+    (VISITS, "run.tile - (Variant::kReverse ? -1 : 1)", "run.tile - 1", "tags.bounded_reverse.3.1"),
+    # dead tiles and masked ones
+    (PRODUCER, "s.group[g].masked | ~s.group[g].work", "s.group[g].masked", "tags.causal.3.2"),
+    (PRODUCER, "run.dead[g] = ~s.group[g].work;", "run.dead[g] = ~s.group[0].work;", "tags.causal.3.1"),
+    (VISITS, "masked_ >>= 1;", "", "tags.causal.2.2"),
+    (VISITS, "run.masked[group_]", "run.masked[0]", "tags.listed.2.2"),
+    (VISITS, ">> (tile & 31)", ">> (tile & 15)", "tags.listed.2.1"),
+    (MAINLOOP, "if (visits_.is_dead(v.tile))", "if (false)", "tags.listed.3.2.4"),
+    (MAINLOOP, "weigh_nothing(p, factor_);", "factor_[0] = factor_[1] = 1;", "tags.bounded.2.1"),
+    (MAINLOOP, "kv0 + kTileN > w.kv_len : v.masked", "false : v.masked", "tags.at_once.2.1"),
+    (MAINLOOP, "if (first_ || (kMask", "if ((kMask", "tags.plain.3.1"),
+    (SOFTMAX_FILE, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
+    # K, V, tables
+    (PRODUCER, "c.k_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
+    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);\n                if (loads)", "if (loads)", "tags.tables.3.1"),
+    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);\n                load_tile", "load_tile", "tags.plain.2.2"),
+    (PRODUCER, "row += Variant::kReverse ? -kTileN : kTileN;", "row += kTileN;", "tags.reverse.3.2"),
+    (PRODUCER, "Variant::kReverse ? -i : i", "i", "tags.reverse.3.2"),
+    (PRODUCER, "c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN,\n"
+     "                                               static_cast<int>(slot));\n"
+     "                c.table_full[slot].arrive();",
+     "c.table_full[slot].arrive();\n"
+     "                c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN, slot);", "tags.tables.2.1"),
+    (MAINLOOP, "c_.table_full[slot].wait_full(load, kStages);", ";", "tags.tables.2.1"),
+    (MAINLOOP, "        wait_k(visits_.load());", ";", "tags.plain.2.2"),
+    (MAINLOOP, "        wait_v(last);\n", "", "tags.plain.2.2"),
+    (MAINLOOP, "v_descriptor(visits_.held())", "v_descriptor(visits_.load())", "tags.plain.2.1"),
+    (MAINLOOP, "visits_.load() - 1; // V", "visits_.load(); // V", "tags.plain.2.2"),
+    (MAINLOOP, "k0_ + load % kStages", "k0_ + load % 2", "tags.plain.3.2.4"),
+    (MAINLOOP, "if (plain)\n            visits_.release_v();", "if (true)\n            visits_.release_v();",
+     "tags.plain.2.1"),
+    (MAINLOOP, "if (reads)\n                visits_.release_v();", ";", "tags.plain.2.2"),
+    (MAINLOOP, "} else {\n            wgmma_wait<0>();", "} else {", "tags.plain.2.2"),
     (MAINLOOP, "wgmma_wait<1>();", "", "tags.listed.2.2"),
-    (MAINLOOP, "put_off(item_);\n                reset(state_);", "put_off(item_);", "tags.plain.2.2"),
-    (MAINLOOP, "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);\n",
-     "    c_.item_empty[item % kItems].arrive_warp();\n"
-     "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);    return;\n", "tags.listed.2.1"),
+    (MAINLOOP, "    visits_.hold_back();\n", "", "tags.plain.2.1"),
     (MAINLOOP, "    visits_.release_v();\n    open_ = true;",
      "    open_ = true;\n    visits_.release_v();\n    visits_.release_v();", "tags.plain.2.1"),
     (MAINLOOP, "    wgmma_wait<0>();\n    visits_.release_v();\n    open_ = true;",
      "    visits_.release_v();\n    wgmma_wait<0>();\n    open_ = true;", "tags.plain.2.1"),
     (MAINLOOP, "clear_tail(tiles_.v(", "if (false) clear_tail(tiles_.v(", "numbers.plain.2.2"),
-    (MAINLOOP, "        wait_k(visits_.load());", ";", "tags.plain.2.2"),
-    (MAINLOOP, "        settle(p);\n        wait_v(load);\n", "        settle(p);\n", "tags.plain.2.2"),
-    (MAINLOOP, "if (plain)\n            visits_.release_v();", "if (true)\n            visits_.release_v();",
-     "tags.plain.2.1"),
-    (VISITS, "if (skips || has_tail)", "if (has_tail)", "tags.listed.2.2"),
-    (VISITS, "if (skips || has_tail)", "if (skips)", "numbers.alibi.3.2"),
+    # items and Q
+    (VISITS, "if (holds)\n                    return kNextBehind;", "", "tags.listed.2.1"),
+    (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
+     "tags.listed.2.1"),
+    (VISITS, "} else {\n                release_q();\n            }", "}", "tags.plain.3.1"),
+    (VISITS, "c_.q_empty[items_ % kQBuffers]", "c_.q_empty[(items_ + 1) % kQBuffers]", "tags.plain.2.2"),
+    (MAINLOOP, "                wait_q(visits_.item());\n", "                ;\n",
+     "tags.listed.2.2"),
+    (MAINLOOP, "put_off(item_);\n            reset(state_);", "put_off(item_);", "tags.plain.2.2"),
+    (MAINLOOP, "        settle(p);\n        if (!plain && visits_.item() != item_) { // under the product in flight\n"
+     "            put_off(item_);\n            reset(state_);\n        }\n",
+     "        if (!plain && visits_.item() != item_) {\n"
+     "            put_off(item_);\n            reset(state_);\n        }\n        settle(p);\n", "tags.plain.2.2"),
+    (MAINLOOP, "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);\n",
+     "    c_.item_empty[item % kItems].arrive_warp();\n"
+     "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);    return;\n", "tags.listed.2.1"),
+    (PRODUCER, "c.item_empty[item % kItems].arrive_warp();", ";", "tags.plain.2.1"),
+    (PRODUCER, "if (lane == 0)\n            c.started.arrive();",
+     "if (lane == 0 && i % 16 != 15)\n            c.started.arrive();", "tags.listed.2.1"),
+    (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.packed_causal.2.2"),
+    (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
+    (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
+    # weights and output
     (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
+    (EPILOGUE, "(n % 8 ^ g) << 4", "n % 8 << 4", "numbers.plain.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "kRawScores, kNarrow>", "kRawScores, false>", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "kTileN", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "factor[0] = factor[1] = 1.0f;", "", "softmax.narrow.3.1"),
 ]
 
 
@@ -105,8 +157,9 @@ def build(folder, name, templates, changes=()):
     file, tensors, scheduled, flags = VARIANTS[variant]
     numbers = kind != "tags"
     place = tempfile.mkdtemp(prefix=name, dir=folder)
-    config = dict(SHAPES[shape], D=64, Dv=64, stages=2, qreg=False, dtype="bf16",
-                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled)
+    config = dict(dict(stages=2), **SHAPES[shape], D=64, Dv=64, qreg=False, dtype="bf16",
+                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled,
+                  packed=scheduled)
     if numbers:
         config.update(D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
@@ -143,7 +196,7 @@ def run(folder, name, args, changes=()):
     except subprocess.CalledProcessError:
         return name, None, "does not compile"
     try:
-        done = subprocess.run([program, str(args.seed), str(cases), str(args.size)],
+        done = subprocess.run([program, str(args.seed), str(cases), str(args.size)] + ["first"] * bool(changes),
                               capture_output=True, text=True, timeout=args.timeout)
         result = name, done.returncode, (done.stdout + done.stderr).strip()
     except subprocess.TimeoutExpired:
@@ -167,12 +220,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         if args.mutations:
-            clean = {n: pool.submit(run, folder, n, args) for n in sorted({m[3] for m in MUTATIONS})}
+            mutations = [m for m in MUTATIONS if args.only in m[3]]
+            clean = {n: pool.submit(run, folder, n, args) for n in sorted({m[3] for m in mutations})}
             for name, task in clean.items():
                 code, text = task.result()[1:]
                 failed += code != 0
                 print("ok    " if code == 0 else "FAILED", name, text, flush=True)
-            tasks = [(m, pool.submit(run, folder, m[3], args, [m[:3]])) for m in MUTATIONS]
+            tasks = [(m, pool.submit(run, folder, m[3], args, [m[:3]])) for m in mutations]
             for mutation, task in tasks:
                 name, code, text = task.result()
                 failed += code != 1

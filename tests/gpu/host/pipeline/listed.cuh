@@ -1,17 +1,21 @@
 // A mask that the test makes up: tiles' classes, and cells of PARTIAL ones, are its functions.
 // HOST_LISTED: launches bring lists of tiles; else the kernel asks verdicts, and the plain bounds
 // leave everything. HOST_TABLES: what the mask reads of columns and diagonals goes through the
-// tables; HOST_ROWS: of rows through Work.
+// tables. HOST_AT_ONCE: all tiles are masked cell by cell.
 #pragma once
 #include "common/args.cuh"
 #include "common/variant_math.cuh"
+
+#ifndef HOST_AT_ONCE
+#define HOST_AT_ONCE 0
+#endif
 
 bool host_cell(int b, int h, int q, int kv);
 int host_verdict(int b, int h, int q, int kv); // of the tile that the cell is in
 
 struct Variant {
     static constexpr bool kHasScore = false, kHasMask = true, kMaskNeedsScore = false;
-    static constexpr bool kAlwaysPartial = false, kHasOffset = false, kHasNarrow = false;
+    static constexpr bool kAlwaysPartial = HOST_AT_ONCE, kHasOffset = false, kHasNarrow = false;
     static constexpr bool kReverse = HOST_REVERSE;
     static constexpr bool kStageCol = HOST_TABLES, kStageDiag = HOST_TABLES;
 

@@ -7,6 +7,7 @@
 // products in flight are left alone.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
@@ -51,8 +52,10 @@ struct MBarrier {
     std::string name;
     int arrivals = 0, pending = 0;
     long bytes = 0;
-    unsigned done = 0;          // phases
-    unsigned arrived = 0;       // warps, in this phase
+    unsigned done = 0; // phases
+    // In this phase: warps, one lane for each; or lanes of each warp, where all arrive.
+    std::array<unsigned, 16> arrived = {};
+    bool by_lanes() const { return arrivals % 32 == 0; }
     std::function<void()> over; // at the end of a phase
 };
 
@@ -72,6 +75,7 @@ struct Lane {
     unsigned parity, need;
     std::vector<float> output;  // registers of O
     std::vector<unsigned> seen; // tags: what has been added to O
+    int tried;                  // tags: the tile that was weighed quickly, last
 };
 
 struct Product {
@@ -262,7 +266,7 @@ inline void settle(MBarrier &b)
     if (b.pending == 0 && b.bytes == 0) {
         ++b.done;
         b.pending = b.arrivals;
-        b.arrived = 0;
+        b.arrived = {};
         ++m.cta->changes;
         if (b.over)
             b.over();
@@ -281,12 +285,13 @@ inline void arrive(unsigned address, long bytes)
     MBarrier &b = barrier_at(address);
     if (b.arrivals == 0)
         fail("arrives at what is no barrier");
-    const unsigned bit = 1u << m.warp->number;
-    if (b.arrived & bit)
+    const unsigned bit = b.by_lanes() ? 1u << m.lane->id.x % 32 : 1;
+    unsigned &arrived = b.arrived[m.warp->number];
+    if (arrived & bit)
         fail("arrives twice in a phase of " + b.name + text(" (phase %u)", b.done));
     if (b.pending == 0)
         fail("one arrival too many at " + b.name);
-    b.arrived |= bit;
+    arrived |= bit;
     b.bytes += bytes;
     --b.pending;
     settle(b);
@@ -490,6 +495,7 @@ inline void prepare(Cta &cta, int warps, int consumers)
             l.state = kReady;
             l.meetings = 0;
             l.seen.clear();
+            l.tried = -1;
             getcontext(&l.start);
             l.start.uc_stack.ss_sp = l.stack.get();
             l.start.uc_stack.ss_size = kStack;
@@ -507,7 +513,7 @@ inline void draw_policy()
         p.warp[i] = kind < 2    ? 1
                     : kind == 2 ? (m.rng() % 3 ? 1 : 1e-4)
                     : kind == 3 ? (i == slow ? 1e-5 : 1)
-                    : kind == 4 ? (i >= m.consumers && i == m.consumers + slow % 3 ? 1e-5 : 1)
+                    : kind == 4 ? (i >= m.consumers && i == m.consumers + slow % 4 ? 1e-5 : 1)
                                 : std::pow(10, -6 * chance());
     const double often[] = {1e-9, 0.1, 1, 100};
     p.load = often[m.rng() % 4];
@@ -566,6 +572,15 @@ inline bool step()
     return true;
 }
 
+// Bits of the warps that have arrived, in part at least.
+inline unsigned warps_of(const MBarrier &b)
+{
+    unsigned all = 0;
+    for (size_t i = 0; i < b.arrived.size(); ++i)
+        all |= static_cast<unsigned>(b.arrived[i] != 0) << i;
+    return all;
+}
+
 inline std::string waiters()
 {
     std::string all;
@@ -581,7 +596,7 @@ inline std::string waiters()
                                       text("; %u are over, %d of %d arrivals (by warps %x) and %ld "
                                            "bytes are missing",
                                            l.barrier->done, l.barrier->pending, l.barrier->arrivals,
-                                           l.barrier->arrived, l.barrier->bytes)
+                                           warps_of(*l.barrier), l.barrier->bytes)
                                 : "a named barrier");
             if (what != last) // warps of a group mostly wait for the same
                 all += what;
@@ -698,6 +713,13 @@ inline int __popc(unsigned x)
 inline int __ffs(unsigned x)
 {
     return __builtin_ffs(x);
+}
+inline unsigned __brev(unsigned x)
+{
+    unsigned y = 0;
+    for (int i = 0; i < 32; ++i)
+        y |= (x >> i & 1) << (31 - i);
+    return y;
 }
 inline int __clz(unsigned x)
 {

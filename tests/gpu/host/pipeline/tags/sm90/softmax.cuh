@@ -5,7 +5,8 @@
 
 using Weights = unsigned[kTileN / 4];
 
-void check_weights(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
+// True: a tile before had weights.
+bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
                    int slot, int kv0, const Scores &s, bool quick);
 void check_output(const KernelArgs &args, const Work &w, float sum, bool nothing);
 bool host_quick();
@@ -25,10 +26,10 @@ inline bool weigh_quickly(const KernelArgs &args, const Work &w, const Rows &row
                           const Stage &stage, int slot, int kv0, const Scores &s, RowState &state,
                           Weights &p)
 {
-    if (state.sum[0] == 0)
-        simt::fail("the first tile of an item is weighed against references");
-    check_weights(args, w, rows, stage, slot, kv0, s, true);
-    if (!host_quick())
+    const bool any = check_weights(args, w, rows, stage, slot, kv0, s, true);
+    if (any && state.sum[0] == 0)
+        simt::fail("sums are lost");
+    if (!any || !host_quick()) // without a reference weights are infinite
         return false;
     host_weigh(s, state, p);
     return true;
@@ -40,4 +41,9 @@ inline void weigh_exactly(const KernelArgs &args, const Work &w, const Rows &row
     check_weights(args, w, rows, stage, slot, kv0, s, false);
     factor[0] = factor[1] = 1.0f;
     host_weigh(s, state, p);
+}
+inline void weigh_nothing(Weights &p, float (&factor)[2])
+{
+    memset(p, 0, sizeof p);
+    factor[0] = factor[1] = 1.0f;
 }
