@@ -53,8 +53,8 @@ struct plans {
     struct plan schedule;
 };
 enum { MODULES_MAX = SELECT_MAX_FAMILIES + 1 };
-/* The module of plan i, as everywhere: of the families' in order, then of the
- * schedule's; how many, and which plan. */
+/* A kernel's plans in the order of its modules: the families', then the
+ * schedule's. How many, and the i-th. */
 static inline int plans_count(const struct plans *p)
 {
     return p->n + p->scheduled;

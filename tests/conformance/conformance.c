@@ -89,8 +89,7 @@ static void *memory(size_t bytes)
     return p;
 }
 
-/* --- the CPU ---------------------------------------------------------------
- */
+/* --- the CPU -------------------------------------------------------------- */
 
 static void to_double(facc_dtype from, void *data, double *out, size_t n)
 {
@@ -137,8 +136,7 @@ static void run_cpu(struct job *j, enum path path, const struct problem *p)
     free(got_lse);
 }
 
-/* --- kernels ---------------------------------------------------------------
- */
+/* --- kernels -------------------------------------------------------------- */
 
 static void compile(struct job *j, enum path path)
 {
@@ -187,8 +185,7 @@ static void compile_all(void)
         pthread_join(thread[k], NULL);
 }
 
-/* --- the GPU ---------------------------------------------------------------
- */
+/* --- the GPU -------------------------------------------------------------- */
 
 struct device {
     void *copy[DATA_TENSORS + 16];
@@ -283,8 +280,7 @@ static void run_gpu(struct job *j, enum path path, const struct problem *p)
     free(lse);
 }
 
-/* --- rows ------------------------------------------------------------------
- */
+/* --- rows ----------------------------------------------------------------- */
 
 static void open_job(struct job *j, const struct list_row *row)
 {
@@ -325,8 +321,7 @@ static void close_job(struct job *j)
     free(j->text);
 }
 
-/* --- the table -------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------ */
 
 static void print_path(FILE *f, const struct row_result *r, enum path path)
 {
@@ -384,8 +379,7 @@ static void summary(int failed)
            ran[SM90], compiled[SM90], near, failed);
 }
 
-/* --- options ---------------------------------------------------------------
- */
+/* --- options -------------------------------------------------------------- */
 
 static void write_rows(const struct list_row *rows, int n)
 {
@@ -457,10 +451,10 @@ int main(int argc, char **argv)
         compile_all();
     for (int k = 0; k < n_jobs; k++)
         run_job(&job[k]);
-    FILE *f = options.out ? fopen(options.out, "w") : NULL;
-    if (f) {
-        print_table(f);
-        fclose(f);
+    if (options.out) {
+        FILE *f = fopen(options.out, "w");
+        if (!f || (print_table(f), fclose(f) != 0))
+            data_die("cannot write", options.out);
     }
     const int failed = print_table(stdout);
     summary(failed);

@@ -16,8 +16,7 @@ int problem_row(int k)
     return rows[k];
 }
 
-/* --- inputs ----------------------------------------------------------------
- */
+/* --- inputs --------------------------------------------------------------- */
 
 /* In (-2, 2), of 7 bits: what bf16 holds. */
 static float *random_floats(size_t n, uint64_t seed)
@@ -74,8 +73,7 @@ static void set_args(struct problem *p, const struct ir_graph *g)
     a->seqused_kv = p->data.len_kv;
 }
 
-/* --- the oracle ------------------------------------------------------------
- */
+/* --- the oracle ----------------------------------------------------------- */
 
 struct cell {
     double score;
@@ -169,8 +167,7 @@ static void make_oracle(struct problem *p, const struct program *program,
     concrete_close(c);
 }
 
-/* --- a problem -------------------------------------------------------------
- */
+/* --- a problem ------------------------------------------------------------ */
 
 void problem_open(struct problem *p, const struct program *program,
                   const char *label, const char *text)

@@ -2,7 +2,7 @@
 """Does the fuzzer find mistakes? Plants them one by one in a copy of the tree,
 builds the fuzzer there and runs it until it fails.
 
-    python3 tests/fuzz/mutations.py [--mods 3000] [--only TEXT] [--build FOLDER]
+    python3 tests/fuzz/mutations.py [--mods 3000] [--only TEXT] [--shrink S]
 
 Prints for each mistake the stage and the first seed that found it; ends with 1
 if one was not found. Takes minutes: a build for each."""

@@ -106,7 +106,8 @@ template <class Args> static void draw_tensor(Case &c, Args &a)
         if (Variant::kScanned) { // keep u8 {q, kv}: rectangles of ones and zeros, some noise
             const int rows = a.Sq, cols = max(a.Skv, 1);
             unsigned char *keep = c.memory.take<unsigned char>(static_cast<long long>(rows) * cols);
-            const int h = draw(1, 300), w = draw(1, c.large ? 20000 : 400), noise = draw(0, 1) ? 5000 : 1 << 30;
+            const int h = draw(1, 300), w = draw(1, c.large ? 20000 : 400),
+                      noise = draw(0, 1) ? 5000 : 1 << 30;
             for (int q = 0; q < rows; ++q)
                 for (int kv = 0; kv < cols; ++kv)
                     keep[static_cast<long long>(q) * cols + kv] =
