@@ -218,6 +218,8 @@ CAPTURES = {f.__name__: f for f in (
     prefix_lm, relative_bias, ring_shard, sam_position, sentence_softcap, shared_prefix, sliding_window,
     speculative_tree, swin, t5_bias, token_merging, tree)}
 CAPTURES["document_causal"] = document
+CAPTURES["gpt_oss"] = sliding_window
+SINKS = ("gpt_oss",)  # examples that are called with attention sinks
 
 USUAL = Shape(1, 8, 2, 512, 512, 64)
 SHAPES = {
@@ -244,6 +246,13 @@ def make(name, shape=None, seed=0):
     return CAPTURES.get(name, nothing)(rng, shape or SHAPES.get(name, USUAL))
 
 
+def sinks(name, shape=None, seed=0):
+    """f32 [H], or None."""
+    if name not in SINKS:
+        return None
+    return normal(np.random.default_rng([seed, 11]), (shape or SHAPES.get(name, USUAL)).H)
+
+
 def main(wanted):
     for name in wanted or names():
         tensors, _ = make(name)
@@ -253,6 +262,10 @@ def main(wanted):
         for tensor, values in tensors.items():
             np.save(folder / f"{tensor}.npy", values)
             print(f"{FOLDER}/{name}/{tensor}.npy  {values.dtype} {list(values.shape)}")
+        if name in SINKS:
+            (ROOT / FOLDER).mkdir(parents=True, exist_ok=True)
+            np.save(ROOT / FOLDER / f"{name}_sinks.npy", sinks(name))
+            print(f"{FOLDER}/{name}_sinks.npy  float32 {list(sinks(name).shape)}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ picture dilated
 picture document
 picture document_causal
 picture duo_attention
+picture gpt_oss --param window=128
 picture head_windows --head 3
 picture longformer
 picture natten

@@ -275,6 +275,25 @@ static bool strides_fit(const struct check *c, const facc_args *a)
            (!a->lse.data || writable_strides(c, "lse", &a->lse));
 }
 
+static bool sinks_fit(const struct check *c, const facc_args *a,
+                      const struct args_sizes *z)
+{
+    const facc_tensor *t = a->sinks;
+    const int64_t shape[1] = {z->H};
+    if (c->rules->gpu && c->rules->sinks && !t)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "sinks is NULL, but the variant has sinks: get a kernel "
+                    "without, or give them");
+    if (c->rules->gpu && !c->rules->sinks && t)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "sinks are given, but the variant has none: get a kernel "
+                    "with facc_variant.sinks 1");
+    return !t || (described(c, "sinks", t, 1, "[H]") &&
+                  dtype_fits(c, "sinks", t->dtype, FACC_F32) &&
+                  shape_is(c, "sinks", t, shape, "[H]") &&
+                  (c->rules->sizes_only || data_there(c, "sinks", t)));
+}
+
 static bool scale_fits(const struct check *c, const facc_args *a)
 {
     if (!isfinite(a->scale) || fabs(a->scale) > 3e38)
@@ -412,7 +431,8 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
     return reserved_is_zero(args->reserved0, "facc_args.reserved0", d) &&
            tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
-           scale_fits(&c, args) && captures_fit(&c, args, sizes);
+           sinks_fit(&c, args, sizes) && scale_fits(&c, args) &&
+           captures_fit(&c, args, sizes);
 }
 
 double args_scale(const facc_args *args, const struct args_sizes *sizes)

@@ -26,7 +26,8 @@ struct args_rules {
     bool gpu;                 /* contiguous last dimension, 16-byte rows */
     bool block_mask;          /* GPU: made for a block mask, else for none */
     bool packed;              /* GPU: for packed sequences, else for none */
-    bool sizes_only;          /* q, k, v, o, lse: data may be NULL */
+    bool sinks;               /* GPU: for sinks, else for none */
+    bool sizes_only;          /* q, k, v, o, lse, sinks: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
     facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */
     int head_dim, head_dim_v; /* 0: any */

@@ -255,9 +255,9 @@ typedef struct facc_variant {
     int32_t block_mask;   /* nonzero: launches bring args.block_mask */
     int32_t packed;       /* nonzero: launches bring args.cu_seqlens_q, _kv;
                              0: they must not */
-    int32_t reserved0;
-    int32_t layout; /* FACC_LAYOUT_… */
-    int32_t family; /* FACC_FAMILY_… */
+    int32_t sinks;        /* nonzero: launches bring args.sinks; 0: not */
+    int32_t layout;       /* FACC_LAYOUT_… */
+    int32_t family;       /* FACC_FAMILY_… */
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -306,7 +306,17 @@ typedef struct facc_block_mask {
  * captured tensors mean these. seqused_q and seqused_kv may shorten sequences
  * within their rows. Offsets ascend from 0; on the GPU they are device memory
  * and not checked. Kernels are made for packed sequences or for none: see
- * facc_variant. */
+ * facc_variant.
+ *
+ * Attention sinks: a logit for each query head, [H] f32 of any stride (data on
+ * the device for launches), which joins the softmax of each of its rows and
+ * has no value. For a row with scores s of the keys that count:
+ *     O = sum(exp(s) v) / (sum(exp(s)) + exp(sink))
+ *     LSE = log(sum(exp(s)) + exp(sink))
+ * Sinks are not scaled by `scale`, and no mod sees them. A row of which no key
+ * counts gives 0 and LSE = sink; rows beyond seqused_q 0 and -inf as ever. A
+ * sink of -inf is none; one of +inf or NaN makes O and LSE NaN in rows with
+ * keys, as inf - inf and NaN do. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;
@@ -333,6 +343,7 @@ typedef struct facc_args {
     int32_t max_seqlen_q, max_seqlen_kv; /* 0: Tq, Tkv */
     int32_t reserved0;
     const facc_block_mask *block_mask; /* or NULL; see facc_variant */
+    const facc_tensor *sinks;          /* or NULL; see facc_variant */
 } facc_args;
 #define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
 
@@ -375,8 +386,8 @@ FACC_API facc_status facc_kernel_load(facc_kernel *k, int32_t device,
  * mask reads the score: what the rest of it decides), "given" (block lists).
  *
  * Where there are several codes, all is about the first, but for spill_bytes
- * (the larger of both families'), compile_seconds (the largest) and source (what
- * took longest: "nvrtc" if one of them was compiled). */
+ * (the larger of both families'), compile_seconds (the largest) and source
+ * (what took longest: "nvrtc" if one of them was compiled). */
 typedef struct facc_kernel_info {
     size_t struct_size;
     char key[33];    /* cache key, hex */
@@ -407,7 +418,8 @@ FACC_API facc_status facc_kernel_get_info(const facc_kernel *k,
  * but for masks that must be scanned and block masks (1 Mi tokens with a
  * document mask: 17 to 22 MB, by the tile). Of two codes the larger need: it
  * suffices whatever the strides and pointers. Launches in flight at the same
- * time need a workspace each. Pure; q, k, v and o may be without data.
+ * time need a workspace each. Pure; q, k, v, o and sinks may be without
+ * data.
  * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED: as the launch would say. */
 FACC_API facc_status facc_workspace_size(const facc_kernel *k,
                                          const facc_args *args, size_t *bytes,

@@ -155,6 +155,8 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
                 dtype_name(c->out_dtype));
     if (c->packed)
         strbuf_add(b, "  for packed sequences\n");
+    if (c->sinks)
+        strbuf_add(b, "  with attention sinks\n");
     if (plan->facts.scheduled)
         strbuf_addf(b,
                     "  launches make a schedule first%s, by kernels with a "
@@ -235,6 +237,7 @@ static bool add_kernel(cJSON *o, const struct plans *plans)
            cJSON_AddNumberToObject(k, "shared_bytes", c->shared_bytes) &&
            cJSON_AddBoolToObject(k, "block_mask", c->block_mask) &&
            cJSON_AddBoolToObject(k, "packed", c->packed) &&
+           cJSON_AddBoolToObject(k, "sinks", c->sinks) &&
            cJSON_AddBoolToObject(k, "scheduled", plan->facts.scheduled);
 }
 

@@ -20,6 +20,7 @@ void launch_rules(const struct unit_config *config, const char *stage,
         .gpu = true,
         .block_mask = config->block_mask,
         .packed = config->packed,
+        .sinks = config->sinks,
         .dtype = (facc_dtype)config->dtype,
         .out_dtype = (facc_dtype)config->out_dtype,
         .head_dim = config->head_dim,
@@ -107,6 +108,10 @@ static void pack_header(struct facc_kernel_header *h, const facc_args *a,
         pack_sequences(h, a);
     if (a->block_mask)
         pack_block_mask(h, &z->block_mask);
+    if (a->sinks) {
+        h->sinks = a->sinks->data;
+        h->sinks_stride = a->sinks->stride[0];
+    }
 }
 
 /* A captured tensor without elements has no data either: loads, whose indices

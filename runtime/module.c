@@ -79,7 +79,7 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
  * (-Wmissing-field-initializers), so that none is forgotten below. */
 _Static_assert(sizeof(struct unit_config){"", DTYPE_F16, DTYPE_F16, 0, 0, 0, 0,
                                           0, 0, false, 0, 0, false, false,
-                                          false, false} > 0,
+                                          false, false, false} > 0,
                "compare it, too");
 
 static bool same_config(const struct unit_config *a,
@@ -93,7 +93,8 @@ static bool same_config(const struct unit_config *a,
            a->q_buffers == b->q_buffers && a->shared_bytes == b->shared_bytes &&
            a->check_bounds == b->check_bounds &&
            a->block_mask == b->block_mask && a->packed == b->packed &&
-           a->full_blocks_partial == b->full_blocks_partial;
+           a->full_blocks_partial == b->full_blocks_partial &&
+           a->sinks == b->sinks;
 }
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,
@@ -272,9 +273,9 @@ static void summarise(const struct request *r, char *out, size_t size)
     if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " %s %d/%d", dtype_name(c->dtype),
                  c->head_dim, c->head_dim_v);
-    snprintf(out, size, "%s%s sm_%d%s%s %.80s", c->family, tensors,
+    snprintf(out, size, "%s%s sm_%d%s%s%s %.80s", c->family, tensors,
              r->plan->arch, c->packed ? " packed" : "",
-             c->block_mask ? " block-mask" : "",
+             c->block_mask ? " block-mask" : "", c->sinks ? " sinks" : "",
              name ? name + 1 : r->program->compiled->name);
     utf8_repair(out); /* it goes into JSON; the name may be cut */
 }

@@ -24,6 +24,7 @@ struct unit_config {
     bool block_mask;      /* launches bring block lists */
     bool packed;          /* launches bring packed sequences */
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
+    bool sinks;               /* launches bring sinks */
 };
 
 /* The unit of the kernels that make a schedule, for the launches of a kernel:

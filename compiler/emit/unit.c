@@ -63,6 +63,7 @@ static void add_forward(const struct unit_config *c, struct strbuf *out)
                 emit_bool(c->q_in_registers));
     strbuf_addf(out, "constexpr int kQBuffers = %d;\n", c->q_buffers);
     strbuf_addf(out, "constexpr int kSharedBytes = %d;\n", c->shared_bytes);
+    strbuf_addf(out, "constexpr bool kHasSinks = %s;\n", emit_bool(c->sinks));
 }
 
 bool emit_config(const struct ir_graph *g, const struct verdict_program *v,

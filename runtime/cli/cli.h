@@ -64,6 +64,7 @@ struct options {
     struct named_text tensors[MAX_NAMED], params[MAX_NAMED];
     int n_tensors, n_params;
     const char *sequences[SEQ_ARRAYS]; /* .npy paths */
+    const char *sinks;                 /* .npy path */
     bool has_scale;
     double scale;
     facc_dtype dtype;   /* 0: by the files and the device */
@@ -82,9 +83,10 @@ struct options {
     int64_t batch, head;
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
-    bool packed, block_mask; /* compile, emit, explain: of the variants */
-    int32_t layout;          /* the same: FACC_LAYOUT_… */
-    int32_t family;          /* FACC_FAMILY_… */
+    /* compile, emit, explain: of the variants */
+    bool packed, block_mask, with_sinks;
+    int32_t layout;                      /* the same: FACC_LAYOUT_… */
+    int32_t family;                      /* FACC_FAMILY_… */
     const char *lengths, *csv, *picture; /* bench: a list; paths */
     bool peers;                          /* bench */
     bool timings;                        /* emit */
@@ -103,7 +105,7 @@ int options_parse(const struct command *c, int argc, char **argv,
 #define JOB_OPTIONS                                                            \
     "q", "k", "v", "random", "seed", "score", "mask", "tensor", "param",       \
         "scale", "dtype", "device", "threads", "json", "cu-seqlens-q",         \
-        "cu-seqlens-kv", "seqused-q", "seqused-kv", "family"
+        "cu-seqlens-kv", "seqused-q", "seqused-kv", "sinks", "family"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */
@@ -136,6 +138,7 @@ struct job {
     facc_tensor *tensors; /* of args */
     facc_scalar_value *params;
     struct array sequences[SEQ_ARRAYS]; /* of args; data NULL: not given */
+    struct array sinks;                 /* the same */
     bool tokens_first; /* Q, K, V came as [T, H, D]: O is to be so, too */
     int device;        /* -1: CPU */
     char device_name[160];
@@ -183,6 +186,7 @@ struct gpu_job {
     facc_args args; /* device tensors */
     facc_tensor tensors[MAX_NAMED];
     facc_tensor sequences[SEQ_ARRAYS];
+    facc_tensor sinks; /* data NULL: not there */
     facc_timer *timer;
 };
 int gpu_prepare(struct job *job, struct gpu_job *g);

@@ -167,7 +167,7 @@ static int run(int argc, char **argv)
         sequences |= o.sequences[i] != NULL;
     const bool program = o.file || o.score || o.mask || o.q || o.k || o.v ||
                          o.has_shape || o.n_tensors || o.n_params ||
-                         o.has_scale || sequences;
+                         o.has_scale || o.sinks || sequences;
     if (program && (o.lengths || o.head_dims || o.csv || o.picture || o.peers))
         return cli_usage(&command_bench,
                          "--lengths, --head-dim, --csv, --picture and --peers "

@@ -21,6 +21,7 @@ static const char help[] =
     "  --packed           kernels for packed sequences (cu_seqlens): others\n"
     "                     than those for padded ones\n"
     "  --block-mask       kernels for block lists given with each call\n"
+    "  --with-sinks       kernels for attention sinks given with each call\n"
     "  --check-bounds     checked debug builds\n"
     "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
     "                     tensors that are not aligned to 16 bytes (default)\n"
@@ -32,9 +33,10 @@ static const char help[] =
     "                      --head-dim 64,128 --arch 90\n";
 
 static const char *const allowed[] = {
-    "score",    "mask",       "tensor", "param",  "dtype",
-    "head-dim", "arch",       "jobs",   "json",   "check-bounds",
-    "packed",   "block-mask", "layout", "family", NULL};
+    "score",      "mask",         "tensor", "param",
+    "dtype",      "head-dim",     "arch",   "jobs",
+    "json",       "check-bounds", "packed", "block-mask",
+    "with-sinks", "layout",       "family", NULL};
 
 struct task {
     const char *file; /* NULL: expressions */
@@ -129,6 +131,7 @@ static int print_json(const struct grid *g)
         cJSON_AddStringToObject(j, "family", t->info.family);
         cJSON_AddStringToObject(j, "fallback", t->info.fallback);
         cJSON_AddBoolToObject(j, "packed", t->variant.packed);
+        cJSON_AddBoolToObject(j, "sinks", t->variant.sinks);
         cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
         cJSON_AddStringToObject(j, "status", facc_status_name(t->status));
         cJSON_AddStringToObject(j, "message", t->err.message);

@@ -15,14 +15,14 @@ static const char help[] =
     "\n"
     "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --json\n"
-    "  --packed   --block-mask   --layout aligned   --family sm80   as in\n"
-    "  facc compile\n"
+    "  --packed   --block-mask   --with-sinks   --layout aligned\n"
+    "  --family sm80   as in facc compile\n"
     "\n"
     "example: facc explain examples/alibi.lua --head-dim 64\n";
 
 static const char *const allowed[] = {
-    "score", "mask",   "tensor",     "param",  "dtype",  "head-dim", "arch",
-    "json",  "packed", "block-mask", "layout", "family", NULL};
+    "score", "mask",   "tensor",     "param",      "dtype",  "head-dim", "arch",
+    "json",  "packed", "block-mask", "with-sinks", "layout", "family",   NULL};
 
 static int run(int argc, char **argv)
 {

@@ -43,6 +43,10 @@ static int upload_all(struct job *job, struct gpu_job *g)
             return rc;
         sequences_set(&g->args, (enum sequence_array)i, g->sequences[i].data);
     }
+    if (h->sinks) {
+        g->args.sinks = &g->sinks;
+        return upload(job, h->sinks, &g->sinks);
+    }
     return EXIT_OK;
 }
 
@@ -122,6 +126,8 @@ void gpu_finish(struct gpu_job *g)
     for (int i = 0; i < SEQ_ARRAYS; i++)
         if (g->sequences[i].data)
             facc_device_free(job->ctx, job->device, g->sequences[i].data);
+    if (g->sinks.data)
+        facc_device_free(job->ctx, job->device, g->sinks.data);
     if (g->args.workspace)
         facc_device_free(job->ctx, job->device, g->args.workspace);
     facc_timer_free(g->timer);

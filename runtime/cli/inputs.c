@@ -436,6 +436,18 @@ void job_free_outputs(facc_args *a)
     free(a->lse.data);
 }
 
+static int load_sinks(const struct options *o, struct job *job)
+{
+    if (!o->sinks)
+        return EXIT_OK;
+    int rc = read_array(o->sinks, &job->sinks);
+    if (!rc)
+        rc = convert_array("--sinks", &job->sinks, FACC_F32);
+    job->args.sinks = &job->sinks.t;
+    job->variant.sinks = 1;
+    return rc;
+}
+
 int job_captures(const struct options *o, struct job *job)
 {
     int rc = refuse_unknown(o, job);
@@ -492,6 +504,8 @@ int job_prepare(const struct command *c, const struct options *o,
         random_qkv(o, job);
     rc = job_captures(o, job);
     if (!rc)
+        rc = load_sinks(o, job);
+    if (!rc)
         rc = sequences_load(c, o, job);
     if (!rc)
         rc = check_ranks(job);
@@ -528,6 +542,7 @@ void job_finish(struct job *job)
         free(job->tensors[i].data);
     for (int i = 0; i < SEQ_ARRAYS; i++)
         free(job->sequences[i].t.data);
+    free(job->sinks.t.data);
     free(job->tensors);
     free(job->params);
     facc_program_free(job->program);

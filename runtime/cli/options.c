@@ -52,7 +52,9 @@ enum option_id {
     OPT_CSV,
     OPT_PICTURE,
     OPT_PEERS,
-    OPT_TIMINGS
+    OPT_TIMINGS,
+    OPT_SINKS,
+    OPT_WITH_SINKS
 };
 
 static const struct option all_options[] = {
@@ -99,6 +101,8 @@ static const struct option all_options[] = {
     {"picture", required_argument, NULL, OPT_PICTURE},
     {"peers", no_argument, NULL, OPT_PEERS},
     {"timings", no_argument, NULL, OPT_TIMINGS},
+    {"sinks", required_argument, NULL, OPT_SINKS},
+    {"with-sinks", no_argument, NULL, OPT_WITH_SINKS},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -347,6 +351,7 @@ static const char **text_of(int id, struct options *o)
         {OPT_CU_KV, &o->sequences[SEQ_CU_KV]},
         {OPT_USED_Q, &o->sequences[SEQ_USED_Q]},
         {OPT_USED_KV, &o->sequences[SEQ_USED_KV]},
+        {OPT_SINKS, &o->sinks},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].id == id)
@@ -361,6 +366,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_CHECK_BOUNDS ? &o->check_bounds
            : id == OPT_PACKED       ? &o->packed
            : id == OPT_BLOCK_MASK   ? &o->block_mask
+           : id == OPT_WITH_SINKS   ? &o->with_sinks
            : id == OPT_PEERS        ? &o->peers
            : id == OPT_TIMINGS      ? &o->timings
                                     : NULL;

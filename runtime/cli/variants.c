@@ -87,6 +87,7 @@ facc_variant variants_make(const struct options *o,
     v.check_bounds = o->check_bounds;
     v.packed = o->packed;
     v.block_mask = o->block_mask;
+    v.sinks = o->with_sinks;
     v.layout = o->layout;
     v.family = o->family;
     return v;

@@ -314,23 +314,47 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
 
 /* --- one block of rows -------------------------------------------------- */
 
+/* A row's sum and the natural log of it, with the sink of its head. */
+struct total {
+    double factor; /* of the output, before it is divided */
+    double sum, lse;
+};
+
+static struct total total_of(const struct cpu_call *call, int h, double m,
+                             double l)
+{
+    const facc_tensor *t = call->args->sinks;
+    double sink = -INFINITY;
+    if (t != NULL)
+        sink = (double)((const float *)t->data)[h * t->stride[0]];
+    if (l == 0) /* nothing to attend to */
+        return (struct total){0, 0, sink};
+    if (sink == -INFINITY)
+        return (struct total){1, l, m + log(l)};
+    double top = m > sink ? m : sink; /* NaN: of the sink, or in l */
+    double factor = exp(m - top), sum = l * factor + exp(sink - top);
+    return (struct total){factor, sum, top + log(sum)};
+}
+
 static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
                       const struct tile *t, int i, bool used)
 {
     const facc_tensor *o = &call->args->o, *lse = &call->args->lse;
     const int32_t *cu = call->args->cu_seqlens_q;
     const void *row = row_of(call, s->o, i, s->dv_pad);
-    double l = used ? s->l[i] : 0; /* 0: nothing to attend to */
+    struct total all = {0, 0, -INFINITY};
+    if (used)
+        all = total_of(call, t->h, s->m[i], s->l[i]);
     for (int c = 0; c < call->size.Dv; c++) {
         double x = call->f64 ? ((const double *)row)[c]
                              : (double)((const float *)row)[c];
-        s->out[c] = l == 0 ? 0 : x / l;
+        s->out[c] = all.sum == 0 ? 0 : x * all.factor / all.sum;
     }
     cpu_store_row((enum dtype)o->dtype, at(o, cu, t->b, t->h, t->q0 + i),
                   o->stride[3], call->size.Dv, s->out);
     if (lse->data != NULL)
         dtype_store((enum dtype)lse->dtype, at(lse, cu, t->b, t->h, t->q0 + i),
-                    l == 0 ? -INFINITY : s->m[i] + log(l));
+                    all.lse);
 }
 
 static void begin_rows(const struct cpu_call *call, struct cpu_scratch *s,

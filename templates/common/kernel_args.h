@@ -146,7 +146,7 @@ struct facc_kernel_header {
     int section_heads; /* schedule: (b, h) walked together, whose K and V stay in L2 */
     int zero;          /* 0, as the compiler must not know */
     struct facc_tiling tiling;
-    unsigned char reserved[8];
+    long long sinks_stride;
 };
 
 FACC_LAYOUT_ASSERT(sizeof(struct facc_captured) == 72);

@@ -1,8 +1,10 @@
-// Normalises the output and writes O and LSE. Rows that attend to nothing, and rows between the
-// used query length and the sequence's own, give 0 and -inf.
+// Normalises the output and writes O and LSE. Rows that attend to nothing give 0 and -inf, or their
+// sink; rows between the used query length and the sequence's own 0 and -inf.
 #pragma once
 
 #include "sm80/shape.cuh"
+// after what it asks of a family:
+#include "common/sinks.cuh"
 
 // The quad's partial sums to row sums; output to its final value; LSE written.
 __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &w, RowState &state,
@@ -18,10 +20,18 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
         sum += __shfl_xor_sync(~0u, sum, 1);
         sum += __shfl_xor_sync(~0u, sum, 2);
         const bool attends = q < w.q_len && sum != 0.0f; // NaN attends: it is the user's own
-        const float inverse = 1.0f / state.operands[m][2 * half];
+        float inverse = 1.0f / state.operands[m][2 * half];
         float base = state.reference[m][half];
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
+        float nothing = minus_infinity();
+        if constexpr (kHasSinks) {
+            const Sunk sunk(args, w, base);
+            inverse = sunk.factor / fmaf(state.operands[m][2 * half], sunk.factor, sunk.weight);
+            sum = fmaf(sum, sunk.factor, sunk.weight);
+            base = sunk.top;
+            nothing = q < w.q_len ? sunk.sink : nothing;
+        }
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
 #pragma unroll
@@ -30,7 +40,7 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
         if (args.lse && lane % 4 == 0 && q < w.q_rows)
             args.lse[w.b * args.lse_stride[0] + w.h * args.lse_stride[1] +
                      (w.q_start + q) * args.lse_stride[2]] =
-                attends ? (base + log2f(sum)) * kLn2 : minus_infinity();
+                attends ? (base + log2f(sum)) * kLn2 : nothing;
     }
 }
 

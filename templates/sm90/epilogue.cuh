@@ -1,7 +1,10 @@
-// Normalises the output of a warpgroup's rows and writes O and LSE. Rows that attend
-// to nothing, and rows between the used query length and the sequence's own, give 0 and -inf.
+// Normalises the output of a warpgroup's rows and writes O and LSE. Rows that attend to nothing
+// give 0 and -inf, or their sink; rows between the used query length and the sequence's own 0 and
+// -inf.
 #pragma once
 #include "sm90/softmax.cuh"
+// after what it asks of a family:
+#include "common/sinks.cuh"
 
 // Where a thread's two rows (8 apart) go.
 struct Target {
@@ -140,13 +143,21 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
     bool attends[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const float sum = rows[half].sum;
+        float sum = rows[half].sum;
         float base = rows[half].reference;
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
         attends[half] = to.q_first + 8 * half < to.q_len && sum != 0.0f; // NaN: the user's own
-        by[half] = facc_rcp(sum);
-        to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : minus_infinity());
+        float factor = 1.0f, nothing = minus_infinity();
+        if constexpr (kHasSinks) {
+            const Sunk sunk(args, w, base);
+            factor = sunk.factor;
+            sum = fmaf(sum, factor, sunk.weight);
+            base = sunk.top;
+            nothing = to.q_first + 8 * half < to.q_len ? sunk.sink : nothing;
+        }
+        by[half] = kHasSinks ? factor * facc_rcp(sum) : facc_rcp(sum);
+        to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing);
     }
     read_output(o);
     if constexpr (kOutElement == kElementF32)
@@ -164,7 +175,10 @@ __device__ __forceinline__ void write_nothing(const KernelArgs &args, const Work
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
         const int q = to.q_first + 8 * half;
-        to.put_lse(args, half, minus_infinity());
+        float nothing = minus_infinity();
+        if constexpr (kHasSinks)
+            nothing = q < to.q_len ? sink_of(args, w) : nothing;
+        to.put_lse(args, half, nothing);
         if (q >= to.q_rows)
             continue;
         constexpr int kUnits = kHeadDimV * (kOutElement == kElementF32 ? 4 : 2) / 16;

@@ -10,6 +10,7 @@ constexpr int kWarps = 4, kStages = 1;
 constexpr bool kQInRegisters = false;
 constexpr int kQBuffers = 1;
 constexpr int kSharedBytes = 69632;
+constexpr bool kHasSinks = true;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;
 constexpr bool kFullBlocksArePartial = false;

@@ -223,6 +223,34 @@ want 0 'entries' "$facc" cache ls
 want 0 'CPU' "$facc" doctor
 want 0 'TFLOP' "$facc" run --q raw16.npy:bf16 --k k.npy --v v.npy --dtype bf16 --device cpu --stats
 
+# attention sinks
+"$python" -c 'import numpy as np
+np.save("sinks.npy", np.float32([0.5, -np.inf, 3, -20]))
+np.save("sinks64.npy", np.array([0.5, -np.inf, 3, -20]))
+np.save("sinks_few.npy", np.float32([1, 2]))
+np.save("sinks_int.npy", np.int32([1, 2, 3, 4]))'
+want 0 '' "$facc" run --mask 'q >= kv' $qkv -o bare.npy --lse bare_lse.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --sinks sinks.npy -o sunk.npy --lse sunk_lse.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --sinks sinks64.npy -o sunk64.npy
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import numpy as np
+o, lse, sunk, sunk_lse = (np.load(n + ".npy").astype(np.float64) for n in ("bare", "bare_lse", "sunk", "sunk_lse"))
+sinks = np.load("sinks.npy")[:, None]
+assert np.abs(sunk - o / (1 + np.exp(sinks - lse))[..., None]).max() < 1e-6
+assert np.abs(sunk_lse - np.logaddexp(lse, sinks)).max() < 1e-5
+assert np.array_equal(sunk, np.load("sunk64.npy"))
+P
+want 0 passed "$facc" check --mask 'q >= kv' $qkv --sinks sinks.npy
+want 0 TFLOP "$facc" bench --mask 'q >= kv' $qkv --sinks sinks.npy --rounds 1
+want 1 'sinks: shape is \[2\], expected \[4\] \(\[H\]\)' "$facc" run $qkv --sinks sinks_few.npy --stats
+want 1 '--sinks: the file holds i32' "$facc" run $qkv --sinks sinks_int.npy --stats
+want 1 'no_such.npy' "$facc" run $qkv --sinks no_such.npy --stats
+want 2 'no option' "$facc" mask --mask 'q >= kv' --sinks sinks.npy
+want 0 'kHasSinks = false' "$facc" emit alibi.lua --what config
+want 0 'kHasSinks = true' "$facc" emit alibi.lua --what config --with-sinks
+want 0 'with attention sinks' "$facc" explain alibi.lua --with-sinks
+
 # packed sequences: as each alone
 cu='--cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_kv.npy'
 packed="run --mask q>=kv --k k.npy --v v.npy --device cpu $cu"

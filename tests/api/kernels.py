@@ -1,8 +1,8 @@
 """Reads `facc compile --json` and fails on spills that have no exception.
 
 spills.txt has one line per exception: FILE DTYPE D/DV ARCH BYTES reason; FILE
-of variants for packed sequences ends in +packed, with block lists in +blocks;
-ARCH is 90a for family sm90."""
+of variants for packed sequences ends in +packed, with block lists in +blocks,
+with sinks in +sinks; ARCH is 90a for family sm90."""
 import json
 import sys
 
@@ -19,7 +19,8 @@ def main(report, exceptions):
     bad = 0
     for r in rows:
         dims = "%d/%d" % (r["head_dim"], r["head_dim_v"])
-        hints = ("+packed" if r["packed"] else "") + ("+blocks" if r["block_mask"] else "")
+        hints = ("+packed" if r["packed"] else "") + ("+blocks" if r["block_mask"] else "") + \
+            ("+sinks" if r["sinks"] else "")
         arch = str(r["arch"]) + ("a" if r["family"] == "sm90" else "")
         key = (r["file"] or "-") + hints, r["dtype"], dims, arch
         if r["status"] != "FACC_OK" or r["spill_bytes"] > allowed.get(key, 0):

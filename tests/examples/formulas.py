@@ -19,6 +19,16 @@ def sliding_window(s, b, h, q, kv, x):
     return s, np.isin(q - kv, np.arange(x.window))
 
 
+gpt_oss = sliding_window
+
+
+def with_sinks(score, v, sinks):
+    """The reference's way: logits as one more column, which is dropped after
+    the softmax; here its value is 0."""
+    column = np.broadcast_to(sinks[:, None, None], (*score.shape[:3], 1))
+    return np.concatenate([score, column], -1), np.pad(v, ((0, 0), (0, 0), (0, 1), (0, 0)))
+
+
 def head_windows(s, b, h, q, kv, x):
     return s, (kv <= q) & (kv > q - np.array([32, 64, 64, 96, 128, 128, 256, 512])[h])
 

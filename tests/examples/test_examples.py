@@ -55,8 +55,9 @@ def setUpModule():
     subprocess.run([sys.executable, EXAMPLES / "inputs.py"], check=True, stdout=subprocess.DEVNULL)
 
 
-def reference(name, shape, q, k, v, tensors, params, scale):
-    """Output and LSE in f64 of what the formula says."""
+def reference(name, shape, q, k, v, tensors, params, scale, sinks):
+    """Output and LSE in f64 of what the formula says. Sinks are one more key,
+    whose value is 0."""
     x = types.SimpleNamespace(**shape._asdict(), **params)
     for tensor, values in tensors.items():
         setattr(x, tensor, values.astype(np.float64) if values.dtype.kind == "f" else values)
@@ -65,6 +66,8 @@ def reference(name, shape, q, k, v, tensors, params, scale):
     s = scale * (q @ k.swapaxes(2, 3))
     score, keep = getattr(formulas, name)(s, *np.ogrid[:shape.B, :shape.H, :shape.Sq, :shape.Skv], x)
     score = np.where(keep, score, -np.inf)
+    if sinks is not None:
+        score, v = formulas.with_sinks(score, v, sinks.astype(np.float64))
     top = score.max(-1, keepdims=True)
     p = np.exp(score - np.where(np.isfinite(top), top, 0))
     total = p.sum(-1, keepdims=True)
@@ -81,9 +84,10 @@ class Numbers(unittest.TestCase):
             (shape.B, shape.H, shape.Sq, shape.D), (shape.B, shape.Hkv, shape.Skv, shape.D),
             (shape.B, shape.Hkv, shape.Skv, shape.D)))
         scale = shape.D ** -0.5
-        want, want_lse, keep = reference(name, shape, q, k, v, tensors, params, scale)
+        sinks = inputs.sinks(name, shape, seed)
+        want, want_lse, keep = reference(name, shape, q, k, v, tensors, params, scale, sinks)
         got, lse = facc.attention(q, k, v, program=EXAMPLES / f"{name}.lua", tensors=tensors, params=params,
-                                  scale=scale, return_lse=True)
+                                  scale=scale, return_lse=True, sinks=sinks)
         np.testing.assert_allclose(lse, want_lse, rtol=1e-5, atol=2e-5)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)
         return np.broadcast_to(keep, (shape.B, shape.H, shape.Sq, shape.Skv))
@@ -166,6 +170,8 @@ class Commands(unittest.TestCase):
                 for shape in options_of(words, "--random"):
                     self.assertEqual(inputs.Shape(*map(int, shape.split(","))),
                                      inputs.SHAPES.get(name, inputs.USUAL))
+                self.assertEqual(options_of(words, "--sinks"),
+                                 [f"{inputs.FOLDER}/{name}_sinks.npy"] if name in inputs.SINKS else [])
                 for tensor, path in files.items():
                     self.assertIn(path, (f"{inputs.FOLDER}/{name}/{tensor}.npy", f"examples/data/{tensor}.npy"))
                 done = subprocess.run([FACC, *words[1:], "--device", "cpu"], cwd=ROOT, text=True,
@@ -237,12 +243,13 @@ class Lists(unittest.TestCase):
 
     def test_formulas(self):
         public = {n for n, f in vars(formulas).items() if isinstance(f, types.FunctionType)}
-        self.assertEqual(sorted(public), NAMES)
+        self.assertEqual(sorted(public - {"with_sinks"}), NAMES)
 
     def test_inputs(self):
         self.assertLessEqual(set(inputs.CAPTURES), set(NAMES))
         self.assertLessEqual(set(inputs.SHAPES), set(NAMES))
         self.assertLessEqual(set(OTHERS), set(NAMES))
+        self.assertLessEqual(set(inputs.SINKS), set(NAMES))
 
     def test_readme(self):
         """A row for each file; a picture in it, unless it is about a score."""

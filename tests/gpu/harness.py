@@ -118,23 +118,42 @@ def softmax_parts(s):
     return p, total, torch.where(total > 0, safe[..., 0] + torch.log(total), -math.inf)
 
 
-def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None):
+def with_sinks(s, v, sinks, used_q):
+    """Sinks are one more key, whose value is 0; rows beyond used_q have none."""
+    if sinks is None:
+        return s, v
+    column = sinks.to(s.dtype).view(1, -1, 1, 1).expand(*s.shape[:3], 1)
+    if used_q is not None:
+        rows = torch.arange(s.shape[2], device=s.device).view(1, 1, -1, 1)
+        column = torch.where(rows < used_q.view(-1, 1, 1, 1), column, -math.inf)
+    return torch.cat([s, column], -1), torch.cat([v, v.new_zeros(*v.shape[:2], 1, v.shape[3])], 2)
+
+
+def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, sinks=None):
     """Output and LSE in f64."""
     q, k = torch.nan_to_num(q.double()), torch.nan_to_num(k.double())
     s = modified_scores(q, k, mod, scale, used_q, used_kv, torch.float64)
+    s, values = with_sinks(s, value_heads(v, q.shape[1], torch.float64), sinks, used_q)
     p, total, lse = softmax_parts(s)
-    o = p @ value_heads(v, q.shape[1], torch.float64)
+    o = p @ values
     return torch.where(total > 0, 1 / total, 0.0)[..., None] * o, lse
 
 
-def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtype=None):
+def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtype=None, sinks=None):
     """The same precision as FA2's, without its tiling."""
     dtype = q.dtype
     s = modified_scores(torch.nan_to_num(q), torch.nan_to_num(k), mod, scale, used_q, used_kv,
                         torch.float32)
+    s, values = with_sinks(s, value_heads(v, q.shape[1], torch.float32), sinks, used_q)
     p, total, _ = softmax_parts(s)
-    o = p.to(dtype).float() @ value_heads(v, q.shape[1], torch.float32)
+    o = p.to(dtype).float() @ values
     return (torch.where(total > 0, 1 / total, 0.0)[..., None] * o).to(out_dtype or dtype)
+
+
+def spread_sinks(H):
+    """f32 [H]: from far below the scores to far above, by turns."""
+    values = (0, 2.5, -3, -math.inf, -100000, 30, 1, 12)
+    return torch.tensor([values[h % len(values)] for h in range(H)], dtype=torch.float32, device=DEVICE)
 
 
 def fa2(q, k, v, causal, scale=None):
@@ -239,7 +258,8 @@ def run_into(program, q, k, v, o, lse, variant=None, **call):
 
 def call_variant(call):
     """What of a variant the arguments of a call decide."""
-    return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"))
+    return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"),
+                                                         ("sinks", "sinks"))
             if call.get(argument) is not None}
 
 
@@ -270,14 +290,14 @@ def run_poisoned(program, q, k, v, **call):
 
 
 def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERANCE, tensors=None,
-               params=None, scale=None, used_q=None, used_kv=None, factor=1.2, **more):
+               params=None, scale=None, used_q=None, used_kv=None, factor=1.2, sinks=None, **more):
     """One case: facc against f64. causal not None: the peer is FA2 if it can."""
     o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params, scale=scale,
-                          seqused_q=used_q, seqused_kv=used_kv, **more)
-    ref = reference(q, k, v, mod, scale, used_q, used_kv)
+                          seqused_q=used_q, seqused_kv=used_kv, sinks=sinks, **more)
+    ref = reference(q, k, v, mod, scale, used_q, used_kv, sinks)
     usable = (DEVICE == "cuda" and causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
-              and used_q is None and used_kv is None and o.dtype == q.dtype)
-    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv, o.dtype)
+              and used_q is None and used_kv is None and sinks is None and o.dtype == q.dtype)
+    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv, o.dtype, sinks)
     compare(o, lse, ref, peer, lse_tolerance, factor)
     return o, lse
 

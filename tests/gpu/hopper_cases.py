@@ -17,7 +17,7 @@ import harness
 import mods
 from device import DEVICE
 from harness import (DTYPES, check_case, compare, emulation, expect, guarded, random_qkv, reference, run_poisoned,
-                     same_bits)
+                     same_bits, spread_sinks)
 from masks import mask_case
 from mask_list import MASKS, program_of
 from numeric import FAST_TOLERANCE, conformance_program, example, oracle_case
@@ -500,6 +500,32 @@ def empty():
                 p, *random_qkv(1, *heads(36, 4), 1000, 1000, d, dtype=t, seed=24),
                 mod_of(lambda i, j: (i >= j) & (i - j < w)), params={"w": w}),
                 [(program, spec(dtype, D))], quick=w in (1, 200) and D == 128)
+
+
+@group("sinks")
+def sinks():
+    """Items whose output waits while the next one runs, items without tiles."""
+    masks = {PLAIN: None, CAUSAL: KEEPS[CAUSAL], **{mask: EMPTY[mask] for mask in QUICK_EMPTY}}
+    for mask, keep in masks.items():
+        for D, dtype, out in ((128, "bf16", None), (64, "f16", None), (96, "bf16", None), (256, "bf16", None),
+                              (128, "f16", "f32")):
+            program, shape = expression(mask), (2, *heads(24, 8), 700, 500)
+
+            def run(program=program, keep=keep, D=D, dtype=dtype, out=out, shape=shape):
+                check_case(program, *random_qkv(*shape, D, dtype=dtype, seed=26), mod_of(keep),
+                           sinks=spread_sinks(shape[1]), variant={"out_dtype": out} if out else None)
+            yield case(f"{mask or 'plain'} D={D} {dtype} {out or ''}", run,
+                       [(program, spec(dtype, D, out=out, sinks=True))], quick=mask in (CAUSAL, PLAIN) and D == 128)
+    for D, dtype in ((128, "bf16"), (64, "f16")):
+        program = example("document_causal")
+
+        def run(D=D, dtype=dtype):
+            ids = (torch.arange(1700, device=DEVICE) // 130).int().expand(2, -1).contiguous()
+            H, Hkv = heads(12, 4)
+            check_case(program, *random_qkv(2, H, Hkv, 1700, 1700, D, dtype=dtype, seed=27),
+                       lambda s, b, h, i, j: (s, (ids[b, i] == ids[b, j]) & (i >= j)), tensors={"ids": ids},
+                       sinks=spread_sinks(H))
+        yield case(f"documents D={D} {dtype}", run, [(program, spec(dtype, D, sinks=True))], quick=D == 128)
 
 
 @group("documents")

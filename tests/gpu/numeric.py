@@ -9,7 +9,7 @@ import facc
 import mods
 from device import DEVICE
 from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, guarded,
-                     random_qkv, reference, run_into, run_poisoned, test)
+                     random_qkv, reference, run_into, run_poisoned, same_bits, spread_sinks, test)
 
 LENGTHS = (1, 2, 37, 127, 128, 129, 255, 257, 511, 1023, 1025, 2049)
 HEAD_DIMS = tuple(range(8, 257, 8))
@@ -228,6 +228,80 @@ def masked_rows():
         check_case(facc.find_program(score_mod="score + math.log(q - kv + 1)", mask_mod="q >= kv"),
                    *random_qkv(2, 2, 2, 257, 257, 64, seed=24), mod)
     yield "NaN scores where masked", garbage_where_masked
+
+
+@test("sinks")
+def sinks():
+    masks = {None: None, "q >= kv": lambda q, kv: q >= kv, "q % 3 == 0": lambda q, kv: (q % 3 == 0) & (kv >= 0),
+             "kv > q + 150": lambda q, kv: kv > q + 150}
+
+    def mod_of(keep):
+        return keep and (lambda s, b, h, q, kv: (s, keep(q, kv)))
+    for text, keep in masks.items():
+        for dtype, (d, e), out in (("bf16", (128, 128), None), ("f16", (64, 64), None), ("bf16", (256, 256), None),
+                                   ("f16", (40, 72), "f32")):
+            yield f"{text or 'plain'} D={d} Dv={e} {dtype}", lambda: check_case(
+                facc.find_program(mask_mod=text), *random_qkv(2, 8, 2, 257, 300, d, e, dtype=dtype, seed=31),
+                mod_of(keep), sinks=spread_sinks(8), variant={"out_dtype": out} if out else None)
+    for gain in (0.05, 8):
+        yield f"scores of {gain}", lambda: check_case(
+            causal_program(), *random_qkv(1, 8, 8, 300, 300, 64, seed=32, gain=gain), mod_of(masks["q >= kv"]),
+            sinks=spread_sinks(8))
+    yield "Skv = 0", lambda: check_case(plain_program(), *random_qkv(2, 8, 2, 129, 0, 64), sinks=spread_sinks(8))
+    yield "a score_mod, scale", lambda: check_case(
+        facc.find_program(score_mod="20 * math.tanh(score / 20) + (kv - q) / 64"),
+        *random_qkv(2, 8, 4, 200, 300, 128, seed=33),
+        lambda s, b, h, q, kv: (20 * torch.tanh(s / 20) + (kv - q) / 64, True), sinks=spread_sinks(8), scale=0.3)
+
+    def used():
+        q, k, v = random_qkv(3, 8, 2, 300, 300, 64, seed=34)
+        lengths = [torch.tensor(n, dtype=torch.int32, device=DEVICE) for n in ([0, 100, 257], [50, 0, 129])]
+        check_case(causal_program(), q, k, v, mod_of(masks["q >= kv"]), used_q=lengths[0], used_kv=lengths[1],
+                   sinks=spread_sinks(8))
+    yield "used lengths", used
+
+    def packed():
+        q, k, v = random_qkv(1, 8, 2, 500, 500, 64, seed=35)
+        ends = [0, 5, 205, 205, 500]
+        cu = torch.tensor(ends, dtype=torch.int32, device=DEVICE)
+        o, lse = run_poisoned(causal_program(), q, k, v, cu_seqlens_q=cu, cu_seqlens_kv=cu, sinks=spread_sinks(8))
+        for first, end in zip(ends, ends[1:]):
+            if first == end:
+                continue
+            x = [t[:, :, first:end] for t in (q, k, v)]
+            compare(o[:, :, first:end], lse[:, :, first:end],
+                    reference(*x, mod_of(masks["q >= kv"]), sinks=spread_sinks(8)),
+                    emulation(*x, mod_of(masks["q >= kv"]), sinks=spread_sinks(8)))
+    yield "packed", packed
+
+    def odd(values):
+        """Heads with these against heads without sinks."""
+        q, k, v = random_qkv(2, 8, 2, 130, 200, 64, seed=36)
+        program = facc.find_program(mask_mod="q % 3 == 0")
+        given = torch.full((8,), -math.inf, device=DEVICE)
+        given[:len(values)] = torch.tensor(values, device=DEVICE)
+        o, lse = run_poisoned(program, q, k, v, sinks=given)
+        plain = run_poisoned(program, q, k, v)
+        keys = torch.arange(130, device=DEVICE) % 3 == 0
+        n = len(values)
+        expect(same_bits(o[:, n:], plain[0][:, n:]) and same_bits(lse[:, n:], plain[1][:, n:]),
+               "a sink of -inf is not none")
+        expect(bool(torch.isnan(o[:, :n, keys]).all() and torch.isnan(lse[:, :n, keys]).all()), "numbers of NaN")
+        expect(bool((o[:, :n, ~keys] == 0).all()), "output of rows without keys")
+        want = given[:n].view(1, n, 1).expand(2, n, int((~keys).sum()))
+        expect(torch.equal(torch.nan_to_num(lse[:, :n, ~keys], 7), torch.nan_to_num(want, 7)), "LSE is not the sink")
+    yield "infinity and NaN", lambda: odd((math.inf, math.nan))
+    yield "minus infinity is none", lambda: odd(())
+
+    def strided(step):
+        q, k, v = random_qkv(2, 8, 2, 130, 200, 64, seed=37)
+        values = spread_sinks(8) if step else torch.full((8,), 0.5, device=DEVICE)
+        other = values.repeat_interleave(step)[::step] if step else values[:1].expand(8)
+        a = run_poisoned(causal_program(), q, k, v, sinks=values)
+        b = run_poisoned(causal_program(), q, k, v, sinks=other)
+        expect(same_bits(a[0], b[0]) and same_bits(a[1], b[1]), "the stride of sinks counts")
+    for step in (3, 0):
+        yield f"stride {step}", lambda: strided(step)
 
 
 @test("values")

@@ -48,6 +48,7 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
 NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2")]
+SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
@@ -135,6 +136,10 @@ MUTATIONS = [
     (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
     # weights and output
     (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
+    (EPILOGUE, "base = sunk.top;", "", "numbers.causal.2.1"),
+    (EPILOGUE, "factor * facc_rcp(sum)", "facc_rcp(sum)", "numbers.bias.2.2"),
+    (EPILOGUE, "q < to.q_len ? sink_of(args, w) : nothing", "nothing", "numbers.reverse.2.2"),
+    (EPILOGUE, "to.q_first + 8 * half < to.q_len ? sunk.sink : nothing", "sunk.sink", "numbers.packed_causal.3.1"),
     (EPILOGUE, "(n % 8 ^ g) << 4", "n % 8 << 4", "numbers.plain.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
@@ -161,7 +166,7 @@ def build(folder, name, templates, changes=()):
                   out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled,
                   packed=scheduled)
     if numbers:
-        config.update(D=24, Dv=40 if shape != "2.1" else 72)
+        config.update(sinks=(variant, shape) in SINKS, D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
     with open(os.path.join(templates, "sm90/forward.cu")) as f:
         forward = f.read()

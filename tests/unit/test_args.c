@@ -318,6 +318,61 @@ static void lists_of_two_masks(struct call *c)
     c->program->signature.no_full_blocks = true;
 }
 
+/* ---- sinks ---- */
+
+static facc_tensor sinks; /* of this process */
+
+static void give_sinks(struct call *c)
+{
+    sinks = tensor(FACC_F32, 1, H, 0, 0, 0);
+    c->args.sinks = &sinks;
+    c->variant.sinks = 1;
+}
+static void sinks_missing(struct call *c)
+{
+    c->variant.sinks = 1;
+}
+static void sinks_unasked(struct call *c)
+{
+    give_sinks(c);
+    c->variant.sinks = 0;
+}
+static void sinks_dtype(struct call *c)
+{
+    give_sinks(c);
+    sinks.dtype = FACC_BF16;
+}
+static void sinks_unknown(struct call *c)
+{
+    give_sinks(c);
+    sinks.dtype = (facc_dtype)77;
+}
+static void sinks_rank(struct call *c)
+{
+    give_sinks(c);
+    sinks = tensor(FACC_F32, 2, B, H, 0, 0);
+}
+static void sinks_kv_heads(struct call *c)
+{
+    give_sinks(c);
+    sinks.shape[0] = HKV;
+}
+static void sinks_null(struct call *c)
+{
+    give_sinks(c);
+    sinks.data = NULL;
+}
+static void sinks_odd(struct call *c)
+{
+    give_sinks(c);
+    sinks.data = memory + 2;
+}
+static void sinks_far(struct call *c)
+{
+    give_sinks(c);
+    sinks.stride[0] = INT64_MAX;
+}
+
 struct refusal {
     void (*change)(struct call *c);
     facc_status status;
@@ -413,7 +468,20 @@ static const struct refusal refusals[] = {
     {lists_odd, FACC_ERR_ARGUMENT, "block_mask: its lists must be aligned"},
     {lists_of_two_masks, FACC_ERR_UNSUPPORTED, "put it all into mask_mod"},
     {lists_of_packed, FACC_ERR_ARGUMENT,
-     "1 rows of blocks of 32 are fewer than the 60 query rows"}};
+     "1 rows of blocks of 32 are fewer than the 60 query rows"},
+    {sinks_missing, FACC_ERR_ARGUMENT,
+     "sinks is NULL, but the variant has sinks: get a kernel without"},
+    {sinks_unasked, FACC_ERR_ARGUMENT,
+     "sinks are given, but the variant has none: get a kernel with "
+     "facc_variant.sinks 1"},
+    {sinks_dtype, FACC_ERR_ARGUMENT, "sinks: dtype is bf16, expected f32"},
+    {sinks_unknown, FACC_ERR_ARGUMENT, "sinks: unknown dtype 77"},
+    {sinks_rank, FACC_ERR_ARGUMENT, "sinks: rank is 2, expected 1 ([H])"},
+    {sinks_kv_heads, FACC_ERR_ARGUMENT,
+     "sinks: shape is [3], expected [6] ([H])"},
+    {sinks_null, FACC_ERR_ARGUMENT, "sinks: data is NULL"},
+    {sinks_odd, FACC_ERR_ARGUMENT, "sinks: data is not aligned"},
+    {sinks_far, FACC_ERR_ARGUMENT, "sinks: its strides reach beyond"}};
 enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
 
 START_TEST(refused)

@@ -19,7 +19,8 @@ static const struct unit_config stub = {.family = "sm90",
                                         .stages = 2,
                                         .q_buffers = 2,
                                         .shared_bytes = 232448,
-                                        .packed = true};
+                                        .packed = true,
+                                        .sinks = true};
 
 static struct program *program;
 static struct arena *arena;

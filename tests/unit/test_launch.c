@@ -73,6 +73,37 @@ START_TEST(argument_bytes)
 }
 END_TEST
 
+START_TEST(sinks_of_any_stride)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    facc_tensor sinks = tensor(FACC_F32, 1, H, 0, 0, 0);
+    make_kernel(&m);
+    load(&m);
+    for (int64_t stride = -2; stride <= 1; stride++) {
+        m.kernel->plans.plan[0].config.sinks = true;
+        sinks.stride[0] = stride;
+        m.call.args.sinks = &sinks;
+        ck_assert_msg(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err) ==
+                          FACC_OK,
+                      "%s", err.message);
+        memcpy(&h, rec.args, sizeof h);
+        ck_assert_ptr_eq(h.sinks, memory);
+        ck_assert_int_eq(h.sinks_stride, stride);
+    }
+    m.kernel->plans.plan[0].config.sinks = false;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    m.call.args.sinks = NULL;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err),
+                     FACC_OK);
+    memcpy(&h, rec.args, sizeof h);
+    ck_assert(!h.sinks && h.sinks_stride == 0);
+    drop_kernel(&m);
+}
+END_TEST
+
 START_TEST(defaults_and_empties)
 {
     struct made_kernel m;
@@ -418,10 +449,12 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        argument_bytes,    defaults_and_empties, contexts_are_left_as_found,
-        not_prepared,      load_refuses,         arch_of_the_device,
-        threads_load_once, forked_child,         bounds_report,
-        workspace,         too_many_captures,    launch_overhead,
-        uploads_are_done};
+        argument_bytes,      defaults_and_empties,
+        sinks_of_any_stride, contexts_are_left_as_found,
+        not_prepared,        load_refuses,
+        arch_of_the_device,  threads_load_once,
+        forked_child,        bounds_report,
+        workspace,           too_many_captures,
+        launch_overhead,     uploads_are_done};
     return run_tests("launch", NULL, 0, tests, sizeof tests / sizeof tests[0]);
 }

@@ -25,7 +25,7 @@ _CPU_OUT = ("f32", "f16", "bf16")
 
 def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None, out=None,
               return_lse=False, seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None,
-              max_seqlen_q=None, max_seqlen_kv=None, block_mask=None):
+              max_seqlen_q=None, max_seqlen_kv=None, block_mask=None, sinks=None):
     """softmax(mask_mod(score_mod(scale * q k^T))) v.
 
     q [B, H, Sq, D], k [B, Hkv, Skv, D], v [B, Hkv, Skv, Dv], one element type,
@@ -47,9 +47,14 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
     block_mask: lists of blocks that count, a facc.BlockMask or that of
     PyTorch's FlexAttention (whose mask_mod is to be given as mask_mod: it
     decides the cells of partial blocks).
+
+    sinks: attention sinks, f32 [H]: a logit of each query head that joins the
+    softmax's denominator of its rows (and the LSE) and has no value, as GPT-OSS
+    has them. Neither `scale` nor the mods touch it; -inf is none. A row of which
+    no key counts has the LSE sink.
     Raises facc.Error."""
     call = dict(tensors=tensors, params=params, scale=scale, seqused_q=seqused_q, seqused_kv=seqused_kv)
-    packed = _add_sequences(call, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask)
+    packed = _add_extras(call, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks)
     need_layout(packed, q=q, k=k, v=v)
     program = find_program(score_mod, mask_mod, program, tensors, params, context)
     device, dtype = cuda_index(q), dtype_name(q, "q")
@@ -62,6 +67,8 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         more = {} if block_mask is None else {"block_mask": True}
         if packed:
             more["packed"] = True
+        if sinks is not None:
+            more["sinks"] = True
         if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(out)):
             more["layout"] = "aligned"
         kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
@@ -75,10 +82,10 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
 
 def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None,
            seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None,
-           max_seqlen_kv=None, block_mask=None):
+           max_seqlen_kv=None, block_mask=None, sinks=None):
     """The same on host arrays, all arithmetic in double: output and LSE, f64."""
     call = dict(tensors=tensors, params=params, scale=scale, seqused_q=seqused_q, seqused_kv=seqused_kv)
-    packed = _add_sequences(call, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask)
+    packed = _add_extras(call, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks)
     need_layout(packed, q=q, k=k, v=v)
     program = find_program(score_mod, mask_mod, program, tensors, params, context)
     out = empty_like(q, out_shape(q, v), "f64")
@@ -87,12 +94,14 @@ def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, p
     return out, lse
 
 
-def _add_sequences(call, cu_q, cu_kv, max_q, max_kv, block_mask):
+def _add_extras(call, cu_q, cu_kv, max_q, max_kv, block_mask, sinks):
     """What most calls have not. True for packed sequences."""
     if cu_q is not None or cu_kv is not None or max_q is not None or max_kv is not None:
         call.update(cu_seqlens_q=cu_q, cu_seqlens_kv=cu_kv, max_seqlen_q=max_q, max_seqlen_kv=max_kv)
     if block_mask is not None:
         call["block_mask"] = block_mask
+    if sinks is not None:
+        call["sinks"] = sinks
     return cu_q is not None
 
 

@@ -71,7 +71,7 @@ class declared(c.Structure):
 class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
-                ("block_mask", i32), ("packed", i32), ("reserved0", i32), ("layout", i32), ("family", i32)]
+                ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32)]
 
 
 class scalar_value(c.Union):
@@ -91,7 +91,8 @@ class args(c.Structure):
                 ("seqused_q", ptr), ("seqused_kv", ptr), ("workspace", ptr),
                 ("workspace_size", size_t), ("device", i32), ("schedule_ready", i32),
                 ("cu_seqlens_q", ptr), ("cu_seqlens_kv", ptr), ("n_seqs", i32), ("max_seqlen_q", i32),
-                ("max_seqlen_kv", i32), ("reserved0", i32), ("block_mask", c.POINTER(block_mask))]
+                ("max_seqlen_kv", i32), ("reserved0", i32), ("block_mask", c.POINTER(block_mask)),
+                ("sinks", c.POINTER(tensor))]
 
 
 class kernel_info(c.Structure):

@@ -251,13 +251,13 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False, block_mask=False, packed=False, layout="any", family="auto"):
+             check_bounds=False, block_mask=False, packed=False, layout="any", family="auto", sinks=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
                         head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
-                        block_mask=bool(block_mask), packed=bool(packed),
+                        block_mask=bool(block_mask), packed=bool(packed), sinks=bool(sinks),
                         layout=_choice(_abi.LAYOUTS, layout, "layout"),
                         family=_choice(_abi.FAMILIES, family, "family"))
 
@@ -266,7 +266,8 @@ class Kernel:
     """A compiled kernel: from memory, disk or NVRTC. Needs no GPU if arch is
     given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
     check_bounds, block_mask (True: launches bring one), packed (True: launches
-    bring cu_seqlens_q and cu_seqlens_kv; else they must not), layout ("any", or
+    bring cu_seqlens_q and cu_seqlens_kv; else they must not), sinks (the same of
+    sinks), layout ("any", or
     "aligned": launches have pointers and strides of 16 bytes' multiples, so that
     no second code is needed for others), family ("auto": the best; "sm80" or
     "sm90" alone)."""
@@ -329,7 +330,7 @@ class Arguments:
 
     def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None, seqused_q=None,
                  seqused_kv=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None,
-                 block_mask=None):
+                 block_mask=None, sinks=None):
         captured = _pick(program.tensors, tensors, "tensor")
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
@@ -371,6 +372,11 @@ class Arguments:
             self.block_mask, lists = make_block_mask(block_mask, self.device, a.n_seqs or a.q.shape[0], a.q.shape[1])
             a.block_mask = c.pointer(self.block_mask)
             self.keep.append(lists)
+        if sinks is not None:
+            self.sinks = _abi.tensor()
+            self._fill(self.sinks, sinks, "sinks")
+            a.sinks = c.pointer(self.sinks)
+            self.keep.append(sinks)
 
     def _fill(self, view, x, what, writable=False):
         dtype, device = fill(view, x, what, writable)

@@ -50,6 +50,27 @@ class Numbers(unittest.TestCase):
         self.agree(facc.attention(q, k, v, mask_mod="q >= kv", return_lse=True),
                    attention(q, k, v, causal))
 
+    def test_sinks(self):
+        q, k, v = inputs()
+        sinks = np.float32([0.5, -np.inf, 3, -20])
+        o, lse = attention(q, k, v, causal)  # the first rows of 37 have few keys
+        share = 1 / (1 + np.exp(sinks[:, None] - lse))
+        want = o * share[..., None], np.logaddexp(lse, sinks[:, None])
+        self.agree(facc.attention(q, k, v, mask_mod="q >= kv", sinks=sinks, return_lse=True), want)
+        self.agree(facc.attention(q, k, v, mask_mod="q >= kv", sinks=np.repeat(sinks, 2)[::2], return_lse=True), want)
+        self.agree(facc.oracle(q, k, v, mask_mod="q >= kv", sinks=sinks), want, 1e-12)
+        o, lse = facc.attention(q, k, v, mask_mod="q < 0", sinks=sinks, return_lse=True)
+        self.assertTrue((o == 0).all() and (lse == sinks[:, None]).all())
+
+    def test_sinks_refused(self):
+        q, k, v = inputs()
+        for sinks, text in ((np.zeros(2, np.float32), r"sinks: shape is .2., expected .4."),
+                            (np.zeros(4), "sinks: dtype is f64, expected f32"),
+                            (np.zeros((1, 4), np.float32), "sinks: rank is 2"),
+                            ([0.0] * 4, "sinks must be a NumPy array")):
+            with self.assertRaisesRegex(facc.Error, text):
+                facc.attention(q, k, v, sinks=sinks)
+
     def test_file_with_tensor_and_param(self):
         q, k, v = inputs()
         slopes = np.float32([0.5, 0.25, 0.125, 1])

@@ -10,6 +10,7 @@ constexpr int kWarps = 12, kStages = 2;
 constexpr bool kQInRegisters = false;
 constexpr int kQBuffers = 2;
 constexpr int kSharedBytes = 232448;
+constexpr bool kHasSinks = true;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;
 constexpr bool kFullBlocksArePartial = false;

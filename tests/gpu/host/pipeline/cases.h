@@ -383,6 +383,15 @@ static void place_tensors()
     a.lse = c->take<float>(batches * a.H * rows_q);
     memset(a.o, 0xff, n[3] * (kOutElement == kElementF32 ? 4 : 2));
     memset(a.lse, 0xff, batches * a.H * rows_q * 4);
+    if (kHasSinks) { // none, or below, among and above the scores
+        float *sinks = c->take<float>(2 * a.H);
+        for (int h = 0; h < a.H; ++h) {
+            sinks[2 * h] = draw(0, 4) ? draw(-6, 9) : -INFINITY;
+            sinks[2 * h + 1] = NAN;
+        }
+        a.sinks = sinks;
+        a.sinks_stride = 2;
+    }
     // Rows behind used lengths hold NaN.
     for (int b = 0; b < a.B; ++b) {
         const Sequence s = sequence_of(a, b);

@@ -396,6 +396,8 @@ static std::string check_all()
                     for (int d = 0; d < kHeadDimV; ++d)
                         o[d] += p * __uint_as_float(z[d] << 16);
                 }
+                if (kHasSinks && q < n.q_len)
+                    sum += std::exp(a.sinks[h * a.sinks_stride]);
                 const bool right_lse =
                     sum == 0 ? lse == -INFINITY : std::abs(std::log(sum) - lse) < 1e-3;
                 bool right = right_lse;
