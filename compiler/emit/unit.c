@@ -21,6 +21,8 @@ const struct embedded_file *embedded_find(const char *name)
 struct unit_config emit_schedule(const struct unit_config *forward)
 {
     return (struct unit_config){.family = "schedule",
+                                .head_dim = forward->head_dim,
+                                .head_dim_v = forward->head_dim_v,
                                 .check_bounds = forward->check_bounds,
                                 .block_mask = forward->block_mask,
                                 .packed = forward->packed,
@@ -46,6 +48,12 @@ bool emit_scheduled(const struct verdict_program *v,
     return c->packed || c->block_mask || emit_planned(v, c);
 }
 
+static void add_head_dims(const struct unit_config *c, struct strbuf *out)
+{
+    strbuf_addf(out, "constexpr int kHeadDim = %d, kHeadDimV = %d;\n",
+                c->head_dim, c->head_dim_v);
+}
+
 static void add_forward(const struct unit_config *c, struct strbuf *out)
 {
     strbuf_add(out, "constexpr int kElementF16 = 0, kElementBf16 = 1, "
@@ -53,8 +61,7 @@ static void add_forward(const struct unit_config *c, struct strbuf *out)
     strbuf_addf(out, "constexpr int kElement = %s;\n", element_name(c->dtype));
     strbuf_addf(out, "constexpr int kOutElement = %s;\n",
                 element_name(c->out_dtype));
-    strbuf_addf(out, "constexpr int kHeadDim = %d, kHeadDimV = %d;\n",
-                c->head_dim, c->head_dim_v);
+    add_head_dims(c, out);
     strbuf_addf(out, "constexpr int kTileM = %d, kTileN = %d;\n", c->tile_m,
                 c->tile_n);
     strbuf_addf(out, "constexpr int kWarps = %d, kStages = %d;\n", c->warps,
@@ -229,8 +236,14 @@ static bool add_generated(struct unit *u, const struct ir_roots *roots,
     struct strbuf config, variant;
     strbuf_init(&config, u->arena);
     strbuf_init(&variant, u->arena);
-    return emit_config(u->g, v, c, &config) &&
-           emit_variant(u->g, roots, v, c, &variant) &&
+    if (!emit_config(u->g, v, c, &config) ||
+        !emit_variant(u->g, roots, v, c, &variant))
+        return false;
+    /* The schedule's unit is one for all head dims, unless the mask reads
+     * them. */
+    if (emit_is_schedule(c) && strstr(strbuf_text(&variant), "kHeadDim"))
+        add_head_dims(c, &config);
+    return !config.failed &&
            add_header(u, "facc_config.cuh", strbuf_text(&config)) &&
            add_header(u, "facc_variant.cuh", strbuf_text(&variant)) &&
            (strcmp(c->family, "sm90") != 0 || add_wgmma(u, c));

@@ -89,6 +89,39 @@ START_TEST(stand_ins_are_what_is_printed)
 }
 END_TEST
 
+static const char *schedule_text(const char *mask)
+{
+    struct unit_config c = stub;
+    c.head_dim_v = 64;
+    c = emit_schedule(&c);
+    const char *text = arena_printf(arena,
+                                    "local facc = require 'facc'\n"
+                                    "return facc.attention { mask_mod = "
+                                    "function(b, h, q, kv) return %s end }\n",
+                                    mask);
+    struct diag d;
+    diag_init(&d);
+    struct program *p =
+        compile_program(&alloc_libc, "mask.lua", text, strlen(text), NULL, &d);
+    ck_assert_msg(p, "%s", d.message);
+    struct cuda_unit u;
+    struct strbuf flat;
+    strbuf_init(&flat, arena);
+    ck_assert(emit_unit(p->graph, &p->roots, &p->verdict, &c, NULL, arena, &u));
+    ck_assert(emit_flat(&u, &flat));
+    program_free(p);
+    return strbuf_text(&flat);
+}
+
+/* One text for all head dims, unless the mask reads them. */
+START_TEST(schedule_has_head_dims_that_are_read)
+{
+    const char *dims = "constexpr int kHeadDim = 128, kHeadDimV = 64;";
+    ck_assert_ptr_null(strstr(schedule_text("q >= kv"), "kHeadDim"));
+    ck_assert_ptr_nonnull(strstr(schedule_text("q - kv < facc.size.Dv"), dims));
+}
+END_TEST
+
 /* --- shapes -------------------------------------------------------------- */
 
 static int count(const char *text, const char *what)
@@ -167,6 +200,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("products");
     tcase_add_checked_fixture(t, open_program, close_program);
     tcase_add_test(t, stand_ins_are_what_is_printed);
+    tcase_add_test(t, schedule_has_head_dims_that_are_read);
     tcase_add_test(t, steps_reach_the_zero_filled_columns);
     tcase_add_test(t, operands_step_from_panel_to_panel);
     tcase_add_test(t, units_of_the_family_have_the_products);
