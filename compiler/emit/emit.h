@@ -28,7 +28,8 @@ struct unit_config {
 };
 
 /* The unit of the kernels that make a schedule, for the launches of a kernel:
- * one for every family, tile, dtype and head dim. */
+ * one text for every family, tile and dtype, and for every head dim unless the
+ * mask reads it (facc.size.D). */
 struct unit_config emit_schedule(const struct unit_config *forward);
 bool emit_is_schedule(const struct unit_config *c);
 

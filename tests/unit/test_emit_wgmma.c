@@ -1,7 +1,7 @@
 /* facc_wgmma.cuh: the stand-ins in templates/stub/sm90 are what the emitter
  * prints for their configuration (--update rewrites them), and other shapes
  * have the steps and operands that they need. tests/gpu/nvrtc_check.py
- * assembles them. */
+ * assembles them. Also what the schedule's configuration says of head dims. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
