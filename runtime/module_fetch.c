@@ -1,0 +1,182 @@
+/* A request that memory cannot answer: the disk cache, then NVRTC, and what is
+ * compiled is published. One compile per key among processes; all that goes
+ * wrong beside the compile itself is a warning. Called by module.c. */
+#include "runtime/module_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/cache_entry.h"
+
+enum { LOCK_WAIT_MS = 30000 };
+
+/* Takes the cubin over, also when it fails. */
+static struct module *module_new(const struct request *r,
+                                 struct cache_item *item)
+{
+    struct module *m = calloc(1, sizeof *m);
+    char *text = malloc(r->text.len + 1);
+    if (!m || !text) {
+        free(m);
+        free(text);
+        free(item->cubin);
+        diag_nomem(r->d, "load");
+        return NULL;
+    }
+    memcpy(text, strbuf_text(&r->text), r->text.len + 1);
+    memcpy(m->key, r->key, sizeof m->key);
+    m->entries = schedule_entries(&r->plan->facts, &r->plan->config);
+    m->text = text;
+    m->text_size = r->text.len;
+    m->cubin = item->cubin;
+    m->cubin_size = item->cubin_size;
+    m->meta = item->meta;
+    pthread_mutex_init(&m->lock, NULL);
+    return m;
+}
+
+static bool keep_file(const char *dir, const char *key, const char *suffix,
+                      const void *data, size_t size)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s%s", dir, key, suffix) >=
+        (int)sizeof path)
+        return false;
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fwrite(data, 1, size, f) == size;
+    return f && fclose(f) == 0 && ok;
+}
+
+/* $FACC_KEEP: what was compiled, for people. */
+static void keep_build(const struct request *r, const struct nvrtc_build *b)
+{
+    const char *dir = r->ctx->keep_dir;
+    struct strbuf flat;
+    if (!dir)
+        return;
+    strbuf_init(&flat, r->text.arena);
+    (void)mkdir(dir, 0777);
+    if (!emit_flat(&r->unit, &flat) ||
+        !keep_file(dir, r->key, ".cu", strbuf_text(&flat), flat.len) ||
+        (b->log && !keep_file(dir, r->key, ".log", b->log, strlen(b->log))) ||
+        (b->image && !keep_file(dir, r->key, ".cubin", b->image, b->size)))
+        ctx_warn(r->ctx, WARN_KEEP, "FACC_KEEP: cannot write into %s", dir);
+}
+
+static void warn_quality(const struct request *r, const char *summary,
+                         const struct nvrtc_build *b)
+{
+    if (b->spill_bytes > 0)
+        ctx_warn(r->ctx, WARN_SPILL,
+                 "%s: %d bytes of registers are spilled to memory: the "
+                 "kernel is slower than it should be (a simpler mod helps)",
+                 summary, b->spill_bytes);
+    if (b->serialized)
+        ctx_warn(r->ctx, WARN_SERIALIZED,
+                 "%s: the compiler serialised matrix instructions: the "
+                 "kernel is slower than it should be",
+                 summary);
+}
+
+static bool compile(const struct request *r, struct cache_item *item)
+{
+    struct nvrtc_build build;
+    struct nvrtc *n = ctx_nvrtc(r->ctx, r->d);
+    if (!n)
+        return false;
+    bool ok = nvrtc_compile(n, &r->unit, &r->target, false, &build, r->d);
+    keep_build(r, &build);
+    if (ok && !entry_is_elf(build.image, build.size))
+        ok = diag_set(r->d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,
+                      "what NVRTC (%s) gave is no ELF file", nvrtc_path(n));
+    if (ok) {
+        memset(item, 0, sizeof *item);
+        module_summarise(r, item->meta.summary, sizeof item->meta.summary);
+        memcpy(item->meta.compiler, build.compiler, sizeof build.compiler);
+        item->meta.registers = build.registers;
+        item->meta.spill_bytes = build.spill_bytes;
+        item->meta.compile_us = (int64_t)(build.seconds * 1e6);
+        item->cubin = build.image;
+        item->cubin_size = build.size;
+        build.image = NULL;
+        r->origin->source = "nvrtc";
+        r->origin->compile_seconds = build.seconds;
+        warn_quality(r, item->meta.summary, &build);
+    } else {
+        r->origin->log = build.log;
+        build.log = NULL;
+    }
+    nvrtc_build_free(&build);
+    return ok;
+}
+
+static void publish(const struct request *r, const struct cache_item *item)
+{
+    const struct cache *c = r->ctx->cache;
+    struct diag why;
+    diag_init(&why);
+    if (c->mode == CACHE_RW && c->n_dirs == 0)
+        ctx_warn(r->ctx, WARN_CACHE_MEMORY_ONLY,
+                 "no cache directory: compiled kernels are kept in memory "
+                 "only (set FACC_CACHE_DIR, or HOME)");
+    else if (!cache_write(c, r->key, strbuf_text(&r->text), r->text.len, item,
+                          &why))
+        ctx_warn(r->ctx, WARN_CACHE_WRITE,
+                 "%s; compiled kernels are kept in memory only (set "
+                 "FACC_CACHE_DIR to a directory that can be written)",
+                 why.message);
+}
+
+/* True on a hit; on false the request may have failed for lack of memory. */
+static bool read_disk(const struct request *r, struct cache_item *item)
+{
+    struct diag why;
+    diag_init(&why);
+    enum cache_result s = cache_read(
+        r->ctx->cache, r->key, strbuf_text(&r->text), r->text.len, item, &why);
+    if (s == CACHE_HIT)
+        r->origin->source = "disk";
+    if (s == CACHE_NOMEM)
+        return diag_nomem(r->d, "cache");
+    if (diag_failed(&why))
+        ctx_warn(r->ctx, WARN_CACHE_CORRUPT, "%s", why.message);
+    return s == CACHE_HIT;
+}
+
+static bool no_jit(const struct request *r)
+{
+    char summary[160];
+    module_summarise(r, summary, sizeof summary);
+    return diag_set(r->d, FACC_ERR_NO_JIT, "cache", NULL, 0,
+                    "kernel %s (%s) is in no cache directory, and compiling "
+                    "is forbidden (FACC_NO_JIT or facc_options.no_jit): "
+                    "compile it beforehand with \"facc compile\"",
+                    r->key, summary);
+}
+
+struct module *module_fetch(const struct request *r)
+{
+    struct cache_item item;
+    memset(&item, 0, sizeof item);
+    if (read_disk(r, &item))
+        return module_new(r, &item);
+    if (diag_failed(r->d))
+        return NULL;
+    if (r->ctx->no_jit) {
+        no_jit(r);
+        return NULL;
+    }
+    const struct cache *c = r->ctx->cache;
+    int lock = cache_lock(c, r->key, LOCK_WAIT_MS);
+    /* Another process may have been faster while this one waited. */
+    bool ok = lock >= 0 && read_disk(r, &item);
+    if (!ok && !diag_failed(r->d)) {
+        ok = compile(r, &item);
+        if (ok)
+            publish(r, &item);
+    }
+    cache_unlock(c, r->key, lock);
+    return ok ? module_new(r, &item) : NULL;
+}
