@@ -108,6 +108,7 @@ step "suites under sanitizers" suites build/dev
 step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|hostile|conformance'
 step "public header" sh tests/api/header.sh
 step "exported symbols" sh tests/api/symbols.sh build/release/libfacc.so
+step "installed library" sh tests/api/install.sh build/release
 step "command line" sh tests/api/cli.sh build/release/facc
 step "memory running out" sh tests/api/out_of_memory.sh build/release/facc
 step "python" build/venv/bin/python -m unittest discover -s runtime/python/tests -t runtime/python

@@ -1,13 +1,17 @@
 #!/bin/sh
-# usage: symbols.sh libfacc.so
-# The library exports what facc.h declares, all of it, and nothing else.
+# usage: symbols.sh libfacc.so | libfacc.a
+# The library exports what facc.h declares, all of it, and nothing else; the
+# archive has no other global names.
 set -eu
 cd "$(dirname "$0")/../.."
 lib=$1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-nm -D --defined-only "$lib" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+case $lib in
+*.a) nm -g --defined-only "$lib" | grep . | grep -v ':$' ;;
+*) nm -D --defined-only "$lib" ;;
+esac | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$dir/exported"
 # Declarations may break after FACC_API; a name is followed by "(".
 grep -v '^#' runtime/facc.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\{1,\}\([^/*][^*]*\*\{1,\}\)*/||g' |

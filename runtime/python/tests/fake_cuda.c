@@ -1,7 +1,9 @@
 /* A CUDA driver and an NVRTC that do nothing, for tests of the Python package
- * on machines without a GPU: two devices of sm_90. They count launches and
- * whatever waits, and keep what the last launch was given. */
+ * and examples/c on machines without a GPU: two devices of sm_90, whose memory
+ * is the host's. They count launches and whatever waits, and keep what the last
+ * launch was given. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "templates/common/kernel_args.h"
@@ -63,10 +65,31 @@ GIVES(cuCtxGetCurrent, void *, &fake_stream)
 NOTHING(cuCtxPushCurrent_v2)
 NOTHING(cuCtxPopCurrent_v2)
 WAITS(cuCtxSynchronize)
-WAITS(cuMemAlloc_v2)
-WAITS(cuMemFree_v2)
-WAITS(cuMemcpyHtoD_v2)
-WAITS(cuMemcpyDtoH_v2)
+int cuMemAlloc_v2(void **out, size_t bytes)
+{
+    fake_waits++;
+    bytes = (bytes + 255) / 256 * 256;
+    *out = aligned_alloc(256, bytes);
+    if (*out)
+        memset(*out, 0, bytes);
+    return *out ? 0 : 2;
+}
+int cuMemFree_v2(void *p)
+{
+    fake_waits++;
+    free(p);
+    return 0;
+}
+int cuMemcpyHtoD_v2(void *to, const void *from, size_t bytes)
+{
+    fake_waits++;
+    memcpy(to, from, bytes);
+    return 0;
+}
+int cuMemcpyDtoH_v2(void *to, const void *from, size_t bytes)
+{
+    return cuMemcpyHtoD_v2(to, from, bytes);
+}
 WAITS(cuMemsetD8_v2)
 NOTHING(cuStreamCreate)
 NOTHING(cuStreamDestroy_v2)
@@ -74,6 +97,19 @@ NOTHING(cuEventCreate)
 NOTHING(cuEventDestroy_v2)
 NOTHING(cuEventRecord)
 WAITS(cuEventSynchronize)
+NOTHING(cuCtxSetCurrent)
+NOTHING(cuStreamWaitEvent)
+WAITS(cuStreamSynchronize)
+NOTHING(cuStreamBeginCapture_v2)
+int cuStreamEndCapture(void *stream, void **graph)
+{
+    *graph = stream;
+    return 0;
+}
+GIVES(cuGraphInstantiateWithFlags, void *, &fake_stream)
+NOTHING(cuGraphLaunch)
+NOTHING(cuGraphExecDestroy)
+NOTHING(cuGraphDestroy)
 NOTHING(cuEventElapsedTime)
 GIVES(cuLibraryLoadData, void *, &fake_stream)
 NOTHING(cuLibraryUnload)
