@@ -3,7 +3,6 @@
  * to do with the outcome. */
 #include "runtime/cache_entry.h"
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,18 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compiler/support/hash.h"
 #include "runtime/facc.h"
 
-static const char cubin_name[] = "kernel.cubin";
-static const char unit_name[] = "unit.txt";
-static const char meta_name[] = "meta.json";
-enum {
-    MAX_FILE = 256 << 20, /* a larger file is no cache file */
-    WHY_SIZE = 256,
-    DIR_MODE = 0755,
-    FILE_MODE = 0644
-};
+enum { DIR_MODE = 0755, FILE_MODE = 0644 };
 
 /* ---- directories ----------------------------------------------------- */
 
@@ -130,11 +120,6 @@ bool entry_is_key(const char *name)
     return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
 }
 
-bool entry_is_elf(const void *cubin, size_t size)
-{
-    return size >= 4 && memcmp(cubin, "\177ELF", 4) == 0;
-}
-
 bool entry_can_write(const char *dir, char *why, size_t size)
 {
     char path[4096];
@@ -168,11 +153,6 @@ bool entry_can_write(const char *dir, char *why, size_t size)
 
 /* ---- reading --------------------------------------------------------- */
 
-struct file {
-    char *data; /* NUL-terminated */
-    size_t size;
-};
-
 static bool read_all(int fd, char *to, size_t size)
 {
     while (size > 0) {
@@ -187,16 +167,17 @@ static bool read_all(int fd, char *to, size_t size)
     return true;
 }
 
-static enum entry_state read_open(int fd, const char *name, struct file *f,
-                                  char *why)
+static enum entry_state read_open(int fd, const char *name,
+                                  struct entry_file *f, char *why)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_FILE) {
-        snprintf(why, WHY_SIZE, "%s is not a plain file", name);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size > ENTRY_MAX_FILE) {
+        snprintf(why, ENTRY_WHY, "%s is not a plain file", name);
         return ENTRY_BAD;
     }
     if (!trusted(fd)) {
-        snprintf(why, WHY_SIZE,
+        snprintf(why, ENTRY_WHY,
                  "%s belongs to somebody else or is world-writable", name);
         return ENTRY_REFUSED;
     }
@@ -207,16 +188,16 @@ static enum entry_state read_open(int fd, const char *name, struct file *f,
     f->data[f->size] = '\0';
     if (read_all(fd, f->data, f->size))
         return ENTRY_OK;
-    snprintf(why, WHY_SIZE, "%s cannot be read: %s", name, strerror(errno));
+    snprintf(why, ENTRY_WHY, "%s cannot be read: %s", name, strerror(errno));
     return ENTRY_BAD;
 }
 
-static enum entry_state read_file(int dir, const char *name, struct file *f,
-                                  char *why)
+static enum entry_state read_file(int dir, const char *name,
+                                  struct entry_file *f, char *why)
 {
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        snprintf(why, WHY_SIZE, "%s cannot be opened: %s", name,
+        snprintf(why, ENTRY_WHY, "%s cannot be opened: %s", name,
                  strerror(errno));
         return errno == ELOOP ? ENTRY_REFUSED : ENTRY_BAD;
     }
@@ -225,196 +206,80 @@ static enum entry_state read_file(int dir, const char *name, struct file *f,
     return s;
 }
 
-static bool digest(const void *data, size_t size, char hex[33])
-{
-    struct hash_stream *s = hash_stream_new();
-    if (!s)
-        return false;
-    hash_stream_field(s, data, size);
-    hash128_hex(hash_stream_end(s), hex);
-    return true;
-}
-
-static bool take_string(const cJSON *o, const char *name, char *to, size_t size)
-{
-    const char *s =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
-    if (!s || strlen(s) >= size)
-        return false;
-    memcpy(to, s, strlen(s) + 1);
-    return true;
-}
-
-static bool take_number(const cJSON *o, const char *name, double *to)
-{
-    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, name);
-    if (!cJSON_IsNumber(n) || !(n->valuedouble >= -1e15) ||
-        !(n->valuedouble <= 1e15))
-        return false;
-    *to = n->valuedouble;
-    return true;
-}
-
-/* Expected digest and size of one file, as meta.json has them. */
-static bool take_file(const cJSON *meta, const char *name, char hex[33],
-                      double *size)
-{
-    const cJSON *files = cJSON_GetObjectItemCaseSensitive(meta, "files");
-    const cJSON *f = cJSON_GetObjectItemCaseSensitive(files, name);
-    return take_string(f, "xxh128", hex, 33) && take_number(f, "bytes", size);
-}
-
-/* meta.json is {"seal":"<32 digits>","meta":<body>}: the seal is the digest of
- * the body's bytes, so a changed byte is noticed as one in the cubin is, and
- * what holds the seal parses unless memory is out. */
-static const char seal_head[] = "{\"seal\":\"";
-static const char meta_head[] = "\",\"meta\":";
-enum {
-    SEAL_AT = sizeof seal_head - 1,
-    META_AT = SEAL_AT + 32,
-    BODY_AT = META_AT + sizeof meta_head - 1
-};
-
-/* *n bytes of body, or NULL when it is not as it was written. */
-static enum entry_state sealed_body(const struct file *f, const char **body,
-                                    size_t *n)
-{
-    char hex[33];
-    if (f->size < BODY_AT + 1 || f->data[f->size - 1] != '}' ||
-        memcmp(f->data, seal_head, SEAL_AT) != 0 ||
-        memcmp(f->data + META_AT, meta_head, BODY_AT - META_AT) != 0)
-        return ENTRY_BAD;
-    *body = f->data + BODY_AT;
-    *n = f->size - BODY_AT - 1;
-    if (!digest(*body, *n, hex))
-        return ENTRY_NOMEM;
-    return memcmp(f->data + SEAL_AT, hex, 32) == 0 ? ENTRY_OK : ENTRY_BAD;
-}
-
-struct expected { /* of meta.json */
-    struct cache_meta meta;
-    char cubin[33], unit[33];
-    double cubin_size, unit_size;
-};
-
-static enum entry_state parse_meta(const struct file *f, struct expected *e)
-{
-    double registers, spill, us;
-    const char *body;
-    size_t n;
-    enum entry_state s = sealed_body(f, &body, &n);
-    if (s != ENTRY_OK)
-        return s;
-    cJSON *m = cJSON_ParseWithLength(body, n);
-    if (!m)
-        return ENTRY_NOMEM;
-    bool ok =
-        take_string(m, "compiler", e->meta.compiler, sizeof e->meta.compiler) &&
-        take_string(m, "summary", e->meta.summary, sizeof e->meta.summary) &&
-        take_number(m, "registers", &registers) &&
-        take_number(m, "spill_bytes", &spill) &&
-        take_number(m, "compile_us", &us) &&
-        take_file(m, cubin_name, e->cubin, &e->cubin_size) &&
-        take_file(m, unit_name, e->unit, &e->unit_size);
-    if (ok) {
-        e->meta.registers = (int)registers;
-        e->meta.spill_bytes = (int)spill;
-        e->meta.compile_us = (int64_t)us;
-    }
-    cJSON_Delete(m);
-    return ok ? ENTRY_OK : ENTRY_BAD;
-}
-
-static enum entry_state verify_file(int dir, const char *name, const char *want,
-                                    double want_size, struct file *f, char *why)
-{
-    char have[33];
-    enum entry_state s = read_file(dir, name, f, why);
-    if (s != ENTRY_OK)
-        return s;
-    if ((double)f->size != want_size) {
-        snprintf(why, WHY_SIZE, "%s has %zu bytes, expected %.0f", name,
-                 f->size, want_size);
-        return ENTRY_BAD;
-    }
-    if (!digest(f->data, f->size, have))
-        return ENTRY_NOMEM;
-    if (strcmp(have, want) == 0)
-        return ENTRY_OK;
-    snprintf(why, WHY_SIZE, "the digest of %s differs", name);
-    return ENTRY_BAD;
-}
-
-/* text NULL: the unit must be the one that the key was made of. */
-static enum entry_state same_unit(const struct file *unit, const char *key,
-                                  const char *text, size_t size)
-{
-    char hex[33];
-    bool same;
-    if (!text && !digest(unit->data, unit->size, hex))
-        return ENTRY_NOMEM;
-    if (text)
-        same = unit->size == size && memcmp(unit->data, text, size) == 0;
-    else
-        same = strcmp(hex, key) == 0;
-    return same ? ENTRY_OK : ENTRY_OTHER;
-}
-
 static enum entry_state read_in(int dir, const char *key, const char *text,
-                                size_t size, struct cache_item *out, char *why)
+                                size_t size, struct entry_file f[ENTRY_FILES],
+                                struct cache_meta *meta, char *why)
 {
-    struct file meta = {NULL, 0}, unit = {NULL, 0}, cubin = {NULL, 0};
-    struct expected e;
-    memset(&e, 0, sizeof e);
-    enum entry_state s = read_file(dir, meta_name, &meta, why);
-    if (s == ENTRY_OK) {
-        s = parse_meta(&meta, &e);
-        snprintf(why, WHY_SIZE, "%s is damaged", meta_name);
-    }
-    if (s == ENTRY_OK)
-        s = verify_file(dir, unit_name, e.unit, e.unit_size, &unit, why);
-    if (s == ENTRY_OK)
-        s = same_unit(&unit, key, text, size);
-    if (s == ENTRY_OK)
-        s = verify_file(dir, cubin_name, e.cubin, e.cubin_size, &cubin, why);
-    if (s == ENTRY_OK && !entry_is_elf(cubin.data, cubin.size)) {
-        s = ENTRY_BAD;
-        snprintf(why, WHY_SIZE, "%s is no ELF file", cubin_name);
-    }
-    free(meta.data);
-    free(unit.data);
-    if (s != ENTRY_OK || !out) {
-        free(cubin.data);
+    enum entry_state s = ENTRY_OK;
+    for (int i = ENTRY_FILES; i-- > 0 && s == ENTRY_OK;)
+        s = read_file(dir, entry_file_name[i], &f[i], why);
+    return s == ENTRY_OK ? entry_verify(f, key, text, size, meta, why) : s;
+}
+
+static enum entry_state open_entry(const char *dir, const char *key, int *fd,
+                                   char *why)
+{
+    why[0] = '\0';
+    int shelf = open_shelf(dir, key, false);
+    *fd = shelf < 0 ? -1 : open_dir(shelf, key, false);
+    int saved = errno;
+    if (shelf >= 0)
+        close(shelf);
+    if (*fd >= 0)
+        return ENTRY_OK;
+    if (saved != EPERM && saved != ELOOP && saved != ENOTDIR)
+        return ENTRY_ABSENT;
+    snprintf(why, ENTRY_WHY,
+             "%s belongs to somebody else, is world-writable or is a link",
+             shelf < 0 ? "it or a folder in it" : "it");
+    return shelf < 0 ? ENTRY_DIR_REFUSED : ENTRY_REFUSED;
+}
+
+enum entry_state entry_load(const char *dir, const char *key,
+                            struct entry_file f[ENTRY_FILES],
+                            struct cache_meta *meta, char *why)
+{
+    int fd;
+    memset(f, 0, ENTRY_FILES * sizeof *f);
+    enum entry_state s = open_entry(dir, key, &fd, why);
+    if (s != ENTRY_OK)
         return s;
+    s = read_in(fd, key, NULL, 0, f, meta, why);
+    close(fd);
+    if (s != ENTRY_OK)
+        entry_files_free(f);
+    return s;
+}
+
+void entry_files_free(struct entry_file f[ENTRY_FILES])
+{
+    for (int i = 0; i < ENTRY_FILES; i++) {
+        free(f[i].data);
+        f[i] = (struct entry_file){NULL, 0};
     }
-    out->cubin = cubin.data;
-    out->cubin_size = cubin.size;
-    out->meta = e.meta;
-    return ENTRY_OK;
 }
 
 enum entry_state entry_read(const char *dir, const char *key, const char *text,
                             size_t size, bool touch, struct cache_item *out,
                             char *why)
 {
-    why[0] = '\0';
-    int shelf = open_shelf(dir, key, false);
-    int fd = shelf < 0 ? -1 : open_dir(shelf, key, false);
-    int saved = errno;
-    if (shelf >= 0)
-        close(shelf);
-    if (fd < 0) {
-        if (saved != EPERM && saved != ELOOP && saved != ENOTDIR)
-            return ENTRY_ABSENT;
-        snprintf(why, WHY_SIZE,
-                 "%s belongs to somebody else, is world-writable or is a link",
-                 shelf < 0 ? "it or a folder in it" : "it");
-        return shelf < 0 ? ENTRY_DIR_REFUSED : ENTRY_REFUSED;
-    }
-    enum entry_state s = read_in(fd, key, text, size, out, why);
+    struct entry_file f[ENTRY_FILES] = {{NULL, 0}};
+    struct cache_meta meta;
+    int fd;
+    enum entry_state s = open_entry(dir, key, &fd, why);
+    if (s != ENTRY_OK)
+        return s;
+    s = read_in(fd, key, text, size, f, &meta, why);
     if (s == ENTRY_OK && touch)
         (void)futimens(fd, NULL); /* time of last use, for gc */
     close(fd);
+    if (s == ENTRY_OK && out) {
+        out->cubin = f[ENTRY_CUBIN].data;
+        out->cubin_size = f[ENTRY_CUBIN].size;
+        out->meta = meta;
+        f[ENTRY_CUBIN].data = NULL;
+    }
+    entry_files_free(f);
     return s;
 }
 
@@ -452,59 +317,19 @@ static bool write_file(int dir, const char *name, const void *data, size_t size)
     return ok;
 }
 
-static bool add_file(cJSON *files, const char *name, const void *data,
-                     size_t size)
-{
-    char hex[33];
-    cJSON *f = cJSON_AddObjectToObject(files, name);
-    return f && digest(data, size, hex) &&
-           cJSON_AddNumberToObject(f, "bytes", (double)size) &&
-           cJSON_AddStringToObject(f, "xxh128", hex);
-}
-
-static bool add_facts(cJSON *o, const char *key, const char *text, size_t size,
-                      const struct cache_item *item)
-{
-    const struct cache_meta *m = &item->meta;
-    cJSON *files;
-    return cJSON_AddStringToObject(o, "facc", FACC_VERSION) &&
-           cJSON_AddStringToObject(o, "key", key) &&
-           cJSON_AddStringToObject(o, "summary", m->summary) &&
-           cJSON_AddStringToObject(o, "compiler", m->compiler) &&
-           cJSON_AddNumberToObject(o, "registers", m->registers) &&
-           cJSON_AddNumberToObject(o, "spill_bytes", m->spill_bytes) &&
-           cJSON_AddNumberToObject(o, "compile_us", (double)m->compile_us) &&
-           (files = cJSON_AddObjectToObject(o, "files")) != NULL &&
-           add_file(files, cubin_name, item->cubin, item->cubin_size) &&
-           add_file(files, unit_name, text, size);
-}
-
-/* NULL when memory is out; free(). */
-static char *print_meta(const char *key, const char *text, size_t size,
-                        const struct cache_item *item)
-{
-    char hex[33], *whole = NULL;
-    cJSON *o = cJSON_CreateObject();
-    char *body =
-        o && add_facts(o, key, text, size, item) ? cJSON_Print(o) : NULL;
-    if (body && digest(body, strlen(body), hex) &&
-        asprintf(&whole, "%s%s%s%s}", seal_head, hex, meta_head, body) < 0)
-        whole = NULL;
-    cJSON_free(body);
-    cJSON_Delete(o);
-    return whole;
-}
-
 static bool write_in(int tmp, const char *dir, const char *key,
                      const char *text, size_t size,
                      const struct cache_item *item, struct diag *d)
 {
-    char *meta = print_meta(key, text, size, item);
+    char *meta = entry_print_meta(key, text, size, item);
     if (!meta)
         return diag_nomem(d, "cache");
-    bool ok = write_file(tmp, cubin_name, item->cubin, item->cubin_size) &&
-              write_file(tmp, unit_name, text, size) &&
-              write_file(tmp, meta_name, meta, strlen(meta)) && fsync(tmp) == 0;
+    bool ok =
+        write_file(tmp, entry_file_name[ENTRY_CUBIN], item->cubin,
+                   item->cubin_size) &&
+        write_file(tmp, entry_file_name[ENTRY_UNIT], text, size) &&
+        write_file(tmp, entry_file_name[ENTRY_META], meta, strlen(meta)) &&
+        fsync(tmp) == 0;
     if (!ok)
         io_error(d, dir, "an entry");
     free(meta);
@@ -638,7 +463,6 @@ void entry_sweep(const char *dir, int64_t max_age)
 bool entry_stat(const char *dir, const char *key, int64_t *bytes,
                 int64_t *last_used)
 {
-    const char *const names[] = {cubin_name, unit_name, meta_name};
     struct stat st;
     int shelf = open_shelf(dir, key, false);
     int fd = shelf < 0 ? -1 : open_dir(shelf, key, false);
@@ -650,8 +474,8 @@ bool entry_stat(const char *dir, const char *key, int64_t *bytes,
     bool ok = fstat(fd, &st) == 0;
     if (ok)
         *last_used = (int64_t)st.st_mtime;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+    for (int i = 0; i < ENTRY_FILES; i++)
+        if (fstatat(fd, entry_file_name[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
             *bytes += (int64_t)st.st_size;
     close(fd);
     return ok;

@@ -10,18 +10,9 @@
 
 #include "compiler/support/diag.h"
 #include "runtime/cache.h"
+#include "runtime/cache_meta.h"
 
 #define CACHE_SCHEMA "v1"
-
-enum entry_state {
-    ENTRY_OK,
-    ENTRY_ABSENT,
-    ENTRY_BAD,         /* incomplete, truncated, digests differ, no cubin */
-    ENTRY_REFUSED,     /* owner, permissions, symbolic link */
-    ENTRY_DIR_REFUSED, /* likewise of a directory that holds entries */
-    ENTRY_OTHER,       /* a valid entry of another unit (a hash collision) */
-    ENTRY_NOMEM
-};
 
 /* Opens DIR/v1/name or, with create, makes it with its parents. -1 and errno,
  * EPERM when it is not to be trusted. */
@@ -35,6 +26,11 @@ const char *entry_error(int err);
 enum entry_state entry_read(const char *dir, const char *key, const char *text,
                             size_t size, bool touch, struct cache_item *out,
                             char *why);
+/* Likewise its files, verified: entry_files_free. */
+enum entry_state entry_load(const char *dir, const char *key,
+                            struct entry_file f[ENTRY_FILES],
+                            struct cache_meta *meta, char *why);
+void entry_files_free(struct entry_file f[ENTRY_FILES]);
 /* False: *d has FACC_ERR_IO naming the file. */
 bool entry_publish(const char *dir, const char *key, const char *text,
                    size_t size, const struct cache_item *item, struct diag *d);
@@ -48,9 +44,6 @@ void entry_sweep(const char *dir, int64_t max_age);
 bool entry_stat(const char *dir, const char *key, int64_t *bytes,
                 int64_t *last_used);
 bool entry_is_key(const char *name);
-/* Does it begin like machine code? What a broken compiler gave would fail in
- * the driver, again and again. */
-bool entry_is_elf(const void *cubin, size_t size);
 /* Could entries be published in dir (making it if need be)? Changes nothing;
  * why gets a reason if not. */
 bool entry_can_write(const char *dir, char *why, size_t size);

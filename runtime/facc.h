@@ -542,6 +542,18 @@ FACC_API facc_status facc_cache_gc(facc_ctx *ctx, int64_t max_bytes,
 /* The same for every entry of the first directory. */
 FACC_API facc_status facc_cache_clear(facc_ctx *ctx, int64_t *removed,
                                       facc_error *err);
+/* Writes the valid entries of all directories into one file, a tar archive that
+ * may as well be unpacked into a directory, to be a read-only layer. The file
+ * appears whole or not at all. count may be NULL. FACC_ERR_IO. */
+FACC_API facc_status facc_cache_export(facc_ctx *ctx, const char *path,
+                                       int64_t *count, facc_error *err);
+/* Reads such a file into the first directory: entries that are new, that were
+ * there already (they stay), and that failed verification and were left out.
+ * Counts may be NULL. FACC_ERR_IO: no archive, or cut short (the entries before
+ * that are in), or the directory cannot be written. */
+FACC_API facc_status facc_cache_import(facc_ctx *ctx, const char *path,
+                                       int64_t *added, int64_t *present,
+                                       int64_t *refused, facc_error *err);
 
 /* ---- what is there ------------------------------------------------------ */
 

@@ -27,10 +27,13 @@ static inline int remove_one(const char *path, const struct stat *st, int flag,
     return remove(path);
 }
 
+/* In memory where there is such a file system: fsync of a disk takes 10 ms. */
 static inline void set_up(void)
 {
-    snprintf(base, sizeof base, "%s/facc-cache-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    const char *dir = getenv("TMPDIR");
+    if (!dir)
+        dir = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(base, sizeof base, "%s/facc-cache-XXXXXX", dir);
     ck_assert_ptr_nonnull(mkdtemp(base));
 }
 

@@ -70,9 +70,9 @@ START_TEST(second_writer_loses)
 }
 END_TEST
 
-/* The text is compared in full: an entry of another unit under the same key
- * (a hash collision) is a miss, and stays. */
-static void ck_collision(const char *other, size_t size)
+/* The entry of another unit under a key, as careless copying makes it: damage,
+ * set aside and rebuilt. */
+static void ck_misplaced(const char *other, size_t size)
 {
     char key[33];
     struct diag d;
@@ -80,25 +80,46 @@ static void ck_collision(const char *other, size_t size)
     struct cache *c = opened(CACHE_RW, base);
     ck_assert(cache_key(text, TEXT_SIZE, key));
     write_made(c, key, other, size, 'o');
-    ck_assert_int_eq(lookup(c, key, NULL), CACHE_MISS);
     diag_init(&d);
-    ck_assert_int_eq(cache_read(c, key, other, size, &i, &d), CACHE_HIT);
-    free(i.cubin);
+    ck_assert_int_eq(cache_read(c, key, text, TEXT_SIZE, &i, &d),
+                     CACHE_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(d.message, "the entry of another key"));
+    ck_assert_int_eq(lookup(c, key, NULL), CACHE_MISS);
+    write_made(c, key, text, TEXT_SIZE, 'a');
+    ck_assert_int_eq(lookup(c, key, NULL), CACHE_HIT);
     cache_close(c);
 }
 
-START_TEST(collision_is_a_miss)
+START_TEST(entries_of_other_keys)
 {
-    ck_collision("another unit", strlen("another unit"));
+    ck_misplaced("another unit", strlen("another unit"));
 }
 END_TEST
 
-START_TEST(collision_of_equal_size_is_a_miss)
+START_TEST(entries_of_other_keys_and_equal_size)
 {
     char other[TEXT_SIZE];
     memcpy(other, text, TEXT_SIZE);
     other[TEXT_SIZE - 2] ^= 1;
-    ck_collision(other, TEXT_SIZE);
+    ck_misplaced(other, TEXT_SIZE);
+}
+END_TEST
+
+/* The text is compared in full: two units of one digest would be a miss. */
+START_TEST(collision_is_a_miss)
+{
+    char key[33], why[ENTRY_WHY];
+    struct cache_meta meta;
+    struct cache *c = opened(CACHE_RW, base);
+    struct entry_file f[ENTRY_FILES];
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    write_made(c, key, text, TEXT_SIZE, 'a');
+    ck_assert_int_eq(entry_load(base, key, f, &meta, why), ENTRY_OK);
+    ck_assert_int_eq(entry_verify(f, key, text, TEXT_SIZE, &meta, why),
+                     ENTRY_OK);
+    ck_assert_int_eq(entry_verify(f, key, "other", 5, &meta, why), ENTRY_OTHER);
+    entry_files_free(f);
+    cache_close(c);
 }
 END_TEST
 
@@ -716,8 +737,9 @@ int main(void)
     const TTest *const tests[] = {round_trip,
                                   key_depends_on_every_byte,
                                   second_writer_loses,
+                                  entries_of_other_keys,
+                                  entries_of_other_keys_and_equal_size,
                                   collision_is_a_miss,
-                                  collision_of_equal_size_is_a_miss,
                                   every_damaged_byte,
                                   truncated_missing_and_odd_files,
                                   no_elf_is_damage,
