@@ -4,6 +4,7 @@ Nothing on the GPU is freed behind the user's back: a kernel may be in flight
 when Python drops the last name for it, so kernels live until Context.close,
 which waits for the devices first."""
 import ctypes as c
+import itertools
 import operator
 import os
 import weakref
@@ -13,7 +14,7 @@ from . import _abi
 from ._error import Error, check, new_error
 from ._sequences import (as_batch, i32_list, lse_as_batch, lse_shape, make_block_mask, need_layout, out_shape,
                          set_packed)
-from ._tensor import cuda_index, dtype_name, empty_like, fill, torch_of
+from ._tensor import array, cuda_index, dtype_name, empty_like, fill, maybe_array, stream_function
 
 _lib = _abi.load()
 
@@ -97,7 +98,7 @@ class Context:
         self.handle = _create(_lib.facc_ctx_create, c.byref(o))
         self._kernels = []      # handles, freed by close()
         self._all = weakref.WeakSet()  # Programs, closed by close()
-        self._programs = {}     # of expressions, by their text and declarations
+        self._programs = {}     # of mods, by their texts and declarations (_mods.py)
         self._files = {}        # Programs of files, by inode, time and size
         self._loaded = set()    # devices with a kernel of ours
 
@@ -140,15 +141,6 @@ class Context:
         check(_lib.facc_cache_clear(self.handle, c.byref(removed), c.byref(error)), error)
         return removed.value
 
-    def expressions(self, score, mask, declarations):
-        """The Program of these expressions, traced once per context."""
-        key = score, mask, declarations
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = Program.from_expressions(
-                score, mask, declarations, context=self)
-        return program
-
 
 def _as_dict(info):
     values = {n: getattr(info, n) for n, _ in info._fields_[1:] if n != "reserved0"}
@@ -169,7 +161,12 @@ def default_context():
 class Program:
     """A traced score_mod and mask_mod. tensors and params list what it takes."""
 
+    by_number = weakref.WeakValueDictionary()
+    _numbers = itertools.count()
+
     def __init__(self, handle, context):
+        self.number = next(self._numbers)
+        self.by_number[self.number] = self
         self.handle, self.context = handle, context
         self._finalizer = weakref.finalize(self, _lib.facc_program_free, handle)
         self._finalizer.atexit = False
@@ -178,6 +175,7 @@ class Program:
         self.params = self._declared(_lib.facc_program_param_count, _lib.facc_program_param)
         self.warning = _lib.facc_program_warning(handle).decode(errors="replace")
         self._kernels = {}
+        self.source = None  # of a composed text, whose lines are other texts' (_mods.py)
 
     @classmethod
     def from_file(cls, path, context=None):
@@ -186,7 +184,11 @@ class Program:
 
     @classmethod
     def from_string(cls, text, name="string", context=None):
-        context, text = context or default_context(), text.encode()
+        context = context or default_context()
+        try:
+            text = text.encode(errors="surrogateescape")
+        except (AttributeError, ValueError):
+            raise Error(_abi.ERR_ARGUMENT, f"a program must be text, got {text!r}") from None
         return cls(_create(_lib.facc_program_load_string, context.handle, _encode(name, "name"), text,
                            len(text)), context)
 
@@ -236,6 +238,14 @@ class Program:
         v = c.byref(_variant(**variant)) if variant else None
         return _take_text(_create(_lib.facc_program_explain, self.context.handle, self.handle, v,
                                   json))
+
+    def check(self, status, error):
+        """Raises what a call has reported, with the places of its own texts."""
+        if status:
+            try:
+                check(status, error)
+            except Error as e:
+                raise (self.source.located(e) if self.source else e) from None
 
     def kernel(self, **variant):
         """The Kernel of this variant, made once per program."""
@@ -313,6 +323,7 @@ class Kernel:
 
     def prepare(self, q, k, v, out=None, lse=None, **call):
         """A Launch bound to these CUDA tensors, checked; calling it is cheap."""
+        q, k, v = array(q, "q"), array(k, "k"), array(v, "v")
         need_layout(call.get("cu_seqlens_q") is not None, q=q, k=k, v=v)
         launch = Launch(self, q, k, v, out, lse, **call)
         launch.check()
@@ -322,7 +333,8 @@ class Kernel:
         """After a launch of a check_bounds kernel: raises if it read outside
         a captured tensor. Waits for the device."""
         error = new_error()
-        check(_lib.facc_kernel_bounds_report(self.handle, _int32(device, "device"), c.byref(error)), error)
+        self.program.check(_lib.facc_kernel_bounds_report(self.handle, _int32(device, "device"), c.byref(error)),
+                           error)
 
 
 class Arguments:
@@ -331,7 +343,12 @@ class Arguments:
     def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None, seqused_q=None,
                  seqused_kv=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None,
                  block_mask=None, sinks=None):
-        captured = _pick(program.tensors, tensors, "tensor")
+        captured = [array(x, f"tensor '{d.name}'") for d, x in
+                    zip(program.tensors, _pick(program.tensors, tensors, "tensor"))]
+        out, lse, sinks = maybe_array(out, "out"), maybe_array(lse, "lse"), maybe_array(sinks, "sinks")
+        seqused_q, seqused_kv = maybe_array(seqused_q, "seqused_q"), maybe_array(seqused_kv, "seqused_kv")
+        cu_seqlens_q = maybe_array(cu_seqlens_q, "cu_seqlens_q")
+        cu_seqlens_kv = maybe_array(cu_seqlens_kv, "cu_seqlens_kv")
         self.device = cuda_index(q)
         self.a = a = _abi.args(struct_size=c.sizeof(_abi.args), device=max(self.device, 0))
         self.keep = [q, k, v, out, lse, seqused_q, seqused_kv, captured, cu_seqlens_q, cu_seqlens_kv]
@@ -467,12 +484,11 @@ class Launch:
         if status:
             self.check()  # says what is wrong
             check(status)
-        torch = torch_of(q)
-        if size.value:  # the allocator's blocks are aligned to 512 bytes
-            self.workspace = torch.empty(size.value, dtype=torch.uint8, device=q.device)
-            arguments.a.workspace = self.workspace.data_ptr()
+        if size.value:  # the allocators' blocks are aligned to 512 bytes
+            self.workspace = empty_like(q, (size.value,), "u8")
+            arguments.a.workspace = array(self.workspace, "workspace").data_ptr()
             arguments.a.workspace_size = size.value
-        self._stream = torch._C._cuda_getCurrentRawStream
+        self._stream = stream_function(q)
 
     def check(self):
         program = self.kernel.program
@@ -480,7 +496,8 @@ class Launch:
                                      self._call[1], self._error_ref), self._error)
 
     def __call__(self, stream=None):
-        """stream: a raw CUstream as an integer; None is torch's current one."""
+        """stream: a raw CUstream as an integer; None is the framework's current
+        one."""
         if stream is None:
             stream = self._stream(self.device)
         status = _lib.facc_kernel_launch(*self._call, stream, self._error_ref)
@@ -516,8 +533,8 @@ def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call)
     options = _abi.cpu_options(struct_size=c.sizeof(_abi.cpu_options), f64=bool(f64),
                                 threads=_int32(threads, "threads"))
     error = new_error()
-    check(_lib.facc_cpu_attention(program.context.handle, program.handle, c.byref(arguments.a),
-                                  c.byref(options), c.byref(error)), error)
+    program.check(_lib.facc_cpu_attention(program.context.handle, program.handle, c.byref(arguments.a),
+                                          c.byref(options), c.byref(error)), error)
 
 
 def param_type_of(name, x):
@@ -532,4 +549,5 @@ def param_type_of(name, x):
 
 def declaration_of(name, x):
     """How an array that an expression reads is declared."""
+    x = array(x, f"tensor '{name}'")
     return name, dtype_name(x, f"tensor '{name}'"), tuple(int(n) for n in x.shape)

@@ -6,7 +6,7 @@ from collections import namedtuple
 
 from . import _abi
 from ._error import Error
-from ._tensor import fill, need_array
+from ._tensor import array, fill, maybe_array
 
 BlockMask = namedtuple("BlockMask", "kv_num_blocks kv_indices full_kv_num_blocks full_kv_indices BLOCK_SIZE",
                        defaults=(None, None, 128))
@@ -25,7 +25,6 @@ def lse_shape(q):
 
 def need_layout(packed, **arrays):
     for name, x in arrays.items():
-        need_array(x, name)
         if x.ndim != 4 and not (packed and x.ndim == 3):
             layout = "[T, H, D] or [1, H, T, D]" if packed else "[B, H, S, D]"
             raise Error(_abi.ERR_ARGUMENT, f"{name} must be {layout}, has rank {x.ndim}")
@@ -84,7 +83,6 @@ def set_packed(a, device, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_
         if x is None:
             raise Error(_abi.ERR_ARGUMENT, f"packed sequences need both cu_seqlens_q and cu_seqlens_kv; {what} is "
                         "None")
-        need_array(x, what)
     a.cu_seqlens_q = i32_list(cu_seqlens_q, "cu_seqlens_q", device, (None,), "[n + 1]")
     n = cu_seqlens_q.shape[0] - 1
     if n < 1:
@@ -107,6 +105,18 @@ def _block_size(size):
     return [_length(n, "block_mask.BLOCK_SIZE") for n in (block_q, block_kv)]
 
 
+def block_mask_fields(mask):
+    """The lists that an object with the fields of BlockMask has, and its block
+    size."""
+    try:
+        *lists, size = (getattr(mask, f) for f in BlockMask._fields)
+    except AttributeError as e:
+        raise Error(_abi.ERR_ARGUMENT, f"block_mask must be a BlockMask, PyTorch's or facc's: {e}") from None
+    if (lists[2] is None) != (lists[3] is None):
+        raise Error(_abi.ERR_ARGUMENT, "block_mask: give both lists of full blocks, or neither")
+    return [x for x in lists if x is not None], _block_size(size)
+
+
 def make_block_mask(mask, device, B, H):
     """facc_block_mask of an object with the fields of BlockMask, and what it
     borrows from."""
@@ -114,8 +124,9 @@ def make_block_mask(mask, device, B, H):
         counts, indices, full_counts, full_indices, size = (getattr(mask, f) for f in BlockMask._fields)
     except AttributeError as e:
         raise Error(_abi.ERR_ARGUMENT, f"block_mask must be a BlockMask, PyTorch's or facc's: {e}") from None
-    need_array(counts, "block_mask.kv_num_blocks")
-    need_array(indices, "block_mask.kv_indices")
+    counts, indices = array(counts, "block_mask.kv_num_blocks"), array(indices, "block_mask.kv_indices")
+    full_counts = maybe_array(full_counts, "block_mask.full_kv_num_blocks")
+    full_indices = maybe_array(full_indices, "block_mask.full_kv_indices")
     if counts.ndim != 3 or indices.ndim != 4:
         raise Error(_abi.ERR_ARGUMENT, "block_mask: kv_num_blocks must be [B or 1, H or 1, rows], kv_indices "
                     f"[B or 1, H or 1, rows, cols]; their ranks are {counts.ndim} and {indices.ndim}")

@@ -1,9 +1,11 @@
-"""NumPy arrays and PyTorch tensors as facc_tensor. PyTorch is looked at only
-where the caller's object comes from it, so that it need not be installed."""
+"""NumPy arrays, PyTorch tensors and, through DLPack, any other framework's as
+facc_tensor. PyTorch is looked at only where the caller's object comes from it,
+so that it need not be installed."""
 import functools
 import sys
 
 from . import _abi
+from ._dlpack import Array, allocate, current_stream
 from ._error import Error
 
 
@@ -13,10 +15,20 @@ def torch_of(x):
     return torch if torch is not None and isinstance(x, torch.Tensor) else None
 
 
-def need_array(x, what):
-    if torch_of(x) is None and not hasattr(x, "__array_interface__"):
-        raise Error(_abi.ERR_ARGUMENT, f"{what} must be a NumPy array or a PyTorch tensor, got "
-                    f"{type(x).__name__}")
+def array(x, what, stream=None):
+    """x, if it is a NumPy array or PyTorch tensor, or a view of it by DLPack.
+    stream: the raw one that a GPU's data must be ready for; None is x's
+    framework's current one."""
+    if isinstance(x, Array) or torch_of(x) is not None or hasattr(x, "__array_interface__"):
+        return x
+    if hasattr(x, "__dlpack__"):
+        return Array(x, what, stream)
+    raise Error(_abi.ERR_ARGUMENT, f"{what} must be a NumPy array or a PyTorch tensor, or have DLPack, got "
+                f"{type(x).__name__}")
+
+
+def maybe_array(x, what, stream=None):
+    return None if x is None else array(x, what, stream)
 
 
 @functools.lru_cache
@@ -25,11 +37,7 @@ def _dtype_name(dtype):
 
 
 def dtype_name(x, what):
-    need_array(x, what)
-    return _dtype_of(x, what)
-
-
-def _dtype_of(x, what):
+    """The facc dtype of what array() gave."""
     name = _dtype_name(x.dtype)
     if name is None:
         raise Error(_abi.ERR_ARGUMENT, f"{what}: element type {x.dtype} is not supported")
@@ -38,6 +46,8 @@ def _dtype_of(x, what):
 
 def cuda_index(x):
     """Device ordinal of a CUDA tensor, -1 for host memory."""
+    if isinstance(x, Array):
+        return x.index
     if torch_of(x) is None:
         return -1
     if x.is_cuda:
@@ -56,41 +66,46 @@ def refuse_gradient(x, what, torch):
 
 
 def fill(view, x, what, writable=False):
-    """Describes x in the facc_tensor `view`, which then borrows x's memory.
-    Gives its facc dtype and cuda_index."""
+    """Describes what array() gave in the facc_tensor `view`, which then borrows
+    its memory. Gives its facc dtype and cuda_index."""
     torch = torch_of(x)
-    if torch is None:
-        need_array(x, what)
-    name, rank = _dtype_of(x, what), x.ndim
+    name, rank = dtype_name(x, what), x.ndim
     if rank > _abi.MAX_DIMS:
         raise Error(_abi.ERR_ARGUMENT, f"{what} has rank {rank}; at most {_abi.MAX_DIMS}")
-    if torch is not None:
-        refuse_gradient(x, what, torch)
+    if torch is not None or isinstance(x, Array):
+        if torch is not None:
+            refuse_gradient(x, what, torch)
+        elif writable and x.read_only:
+            raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
         view.data, strides, device = x.data_ptr(), x.stride(), cuda_index(x)
     else:
-        device, interface = -1, x.__array_interface__
-        view.data, read_only = interface["data"]
-        if writable and read_only:
-            raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
-        if not x.dtype.isnative:
-            raise Error(_abi.ERR_ARGUMENT, f"{what} is not in this machine's byte order")
-        size = x.itemsize
-        if any(s % size for s in x.strides):
-            raise Error(_abi.ERR_ARGUMENT, f"{what}: strides {x.strides} are no multiples of {size} bytes")
-        strides = [s // size for s in x.strides]
+        view.data, strides, device = *_numpy_memory(x, what, writable), -1
     view.dtype, view.rank = _abi.DTYPES[name][0], rank
     view.shape[:rank], view.stride[:rank] = x.shape, strides
     return name, device
 
 
+def _numpy_memory(x, what, writable):
+    """Address, strides in elements."""
+    address, read_only = x.__array_interface__["data"]
+    if writable and read_only:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
+    if not x.dtype.isnative:
+        raise Error(_abi.ERR_ARGUMENT, f"{what} is not in this machine's byte order")
+    size = x.itemsize
+    if any(s % size for s in x.strides):
+        raise Error(_abi.ERR_ARGUMENT, f"{what}: strides {x.strides} are no multiples of {size} bytes")
+    return address, [s // size for s in x.strides]
+
+
 def is_aligned(x):
     """Whether a CUDA tensor [B, H, S, D] or [T, H, D] is what facc.h calls
-    aligned: family sm90 takes it. Strides of torch have no sign."""
+    aligned: family sm90 takes it."""
     if x.data_ptr() % 16:
         return False
     shape, strides, width = x.shape, x.stride(), 16 // x.element_size()
     for n, s in zip(shape[:-1], strides):
-        if s % width and n > 1:
+        if n > 1 and (s % width or s < 0):
             return False
     row = -2 if len(shape) == 4 else 0
     return shape[row] <= 1 or strides[row] >= shape[-1]
@@ -98,9 +113,18 @@ def is_aligned(x):
 
 def empty_like(x, shape, dtype):
     """A new array of x's kind (and device): shape, facc dtype name."""
+    torch, name = torch_of(x), _abi.DTYPES[dtype][1]
+    if torch is not None:
+        return torch.empty(shape, dtype=getattr(torch, name), device=x.device)
+    if isinstance(x, Array):
+        return allocate(x, shape, name)
+    import numpy
+    return numpy.empty(shape, x.dtype if name == x.dtype.name else name)
+
+
+def stream_function(x):
+    """For a CUDA tensor: device ordinal -> its framework's current raw stream."""
     torch = torch_of(x)
     if torch is not None:
-        return torch.empty(shape, dtype=getattr(torch, _abi.DTYPES[dtype][1]), device=x.device)
-    import numpy
-    name = _abi.DTYPES[dtype][1]
-    return numpy.empty(shape, x.dtype if name == x.dtype.name else name)
+        return torch._C._cuda_getCurrentRawStream
+    return functools.partial(current_stream, x.owner)

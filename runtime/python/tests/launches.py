@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "runtime" / "python"))
 
 import facc  # noqa: E402
 from . import stand_in  # noqa: E402
+from .dlpack_capsule import dlpack_capsule  # noqa: E402
 from .stand_in import Tensor  # noqa: E402
 
 FAKE = os.environ["FACC_NVRTC"]
@@ -77,6 +78,37 @@ class Launches(unittest.TestCase):
             (call or self.attention)(*arrays, **more)
         self.assertEqual(caught.exception.status_name, "FACC_ERR_" + status)
         self.assertEqual(count("launches"), before)
+
+    def test_dlpack(self):
+        """CUDA arrays of a framework that has DLPack alone: on the stream that it
+        was asked for, no wait, results as PyTorch tensors."""
+        asked = []
+
+        class Lent:
+            def __init__(self, *shape, device=0, dtype=np.float16):
+                self.values, self.device = np.zeros(shape, dtype), device
+
+            def __dlpack_device__(self):
+                return 2, self.device
+
+            def __dlpack__(self, stream=None):
+                asked.append(stream)
+                return dlpack_capsule(self.values, 2, self.device)
+        for device, stream in (0, None), (1, 77):
+            q, k, v = (Lent(9, h, 64, device=device) for h in (4, 2, 2))
+            cu = Lent(3, device=device, dtype=np.int32)
+            call = dict(cu_seqlens_q=cu, cu_seqlens_kv=cu, stream=stream)
+            self.attention(q, k, v, **call)
+            launches, waits = count("launches"), count("waits")
+            out = self.attention(q, k, v, **call)
+            self.assertEqual((count("launches"), count("waits")), (launches + 3, waits))
+            self.assertEqual(pointers(), [x.values.ctypes.data for x in (q, k, v)] + [out.data_ptr(), None])
+            self.assertEqual((out.shape, out.dtype, out.get_device()), ((9, 4, 64), "torch.float16", device))
+            want = stream or stand_in.CURRENT_STREAM + device
+            self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, want)
+            self.assertEqual(asked[:3], [want] * 3)
+            del asked[:]
+        self.refused("k is not on the same device", q, Lent(9, 2, 64), v, **call)
 
     def test_one_launch_no_wait(self):
         for device in 0, 1:
@@ -160,7 +192,7 @@ class Launches(unittest.TestCase):
         self.refused("sinks is not on the same device", q, k, v, sinks=tensor(4, dtype=np.float32, device=-1))
         self.refused("sinks: shape is .2., expected .4.", q, k, v, sinks=tensor(2, dtype=np.float32))
         self.refused("sinks: dtype is f16, expected f32", q, k, v, sinks=tensor(4))
-        kernel = self.context.expressions(None, None, ()).kernel(dtype="f16", head_dim=64, head_dim_v=32)
+        kernel = facc.Program.from_expressions(context=self.context).kernel(dtype="f16", head_dim=64, head_dim_v=32)
         self.refused("set|variant has none", q, k, v, call=kernel.prepare, sinks=sinks)
 
     def test_block_mask(self):

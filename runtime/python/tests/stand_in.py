@@ -31,7 +31,7 @@ def empty(shape, dtype, device):
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     block = np.empty(size + 512, np.uint8)
     values = block[-block.ctypes.data % 512:][:size].view(dtype).reshape(shape)
-    return Tensor(values, device=device.index)
+    return Tensor(values, device=int(device[5:]) if isinstance(device, str) else device.index)
 
 
 def torch(recording=False):

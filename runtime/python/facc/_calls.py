@@ -1,0 +1,75 @@
+"""What a call of attention() comes to: its program, its kernel, its launch; or
+the CPU path."""
+from . import _abi, _mods
+from ._core import Launch, Program, cpu_attention, default_context
+from ._error import Error
+from ._sequences import lse_shape, need_layout, out_shape
+from ._tensor import array, cuda_index, dtype_name, empty_like, is_aligned, maybe_array
+
+
+def find_program(score_mod=None, mask_mod=None, program=None, tensors=None, params=None, context=None):
+    """The Program that these arguments of attention() mean."""
+    context = context or default_context()
+    if program is None:
+        return _mods.load(context, score_mod, mask_mod, tensors, params)
+    if score_mod is not None or mask_mod is not None:
+        raise Error(_abi.ERR_ARGUMENT, "give either a program or score_mod and mask_mod, not both")
+    if isinstance(program, Program):
+        return program
+    if isinstance(program, str) and _mods.kind_of(program) == "chunk":
+        key = program
+    else:
+        key = _mods.file_key(program)
+        if key is None:
+            return Program.from_file(program, context)  # reports it
+    files = context._files
+    if key not in files:
+        files[key] = (Program.from_string(program, "program", context) if key is program
+                      else Program.from_file(program, context))
+    return files[key]
+
+
+def out_dtype(dtype, on_gpu):
+    """The element type of results, unless the caller gives the array."""
+    return dtype if on_gpu or dtype in ("f32", "f16", "bf16") else "f32"
+
+
+def extras(cu_q, cu_kv, max_q, max_kv, block_mask, sinks):
+    """What most calls have not, as keywords of Launch."""
+    more = {}
+    if cu_q is not None or cu_kv is not None or max_q is not None or max_kv is not None:
+        more.update(cu_seqlens_q=cu_q, cu_seqlens_kv=cu_kv, max_seqlen_q=max_q, max_seqlen_kv=max_kv)
+    if block_mask is not None:
+        more["block_mask"] = block_mask
+    if sinks is not None:
+        more["sinks"] = sinks
+    return more
+
+
+def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
+        block_mask, sinks, **call):
+    """Output and LSE, which is None if it is not wanted."""
+    q, k, v = array(q, "q", stream), array(k, "k", stream), array(v, "v", stream)
+    call.update(extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks))
+    packed = cu_seqlens_q is not None
+    need_layout(packed, q=q, k=k, v=v)
+    device, dtype = cuda_index(q), dtype_name(q, "q")
+    if device < 0:
+        if out is None:
+            out = empty_like(q, out_shape(q, v), out_dtype(dtype, False))
+        lse = empty_like(q, lse_shape(q), "f32") if return_lse else None
+        cpu_attention(program, q, k, v, out, lse, **call)
+        return out, lse
+    given = maybe_array(out, "out", stream)
+    more = {} if block_mask is None else {"block_mask": True}
+    if packed:
+        more["packed"] = True
+    if sinks is not None:
+        more["sinks"] = True
+    if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
+        more["layout"] = "aligned"
+    kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
+                            out_dtype=out_dtype(dtype, True) if out is None else dtype_name(given, "out"), device=device, **more)
+    launch = Launch(kernel, q, k, v, out, None, want_lse=return_lse, **call)
+    launch(stream)
+    return launch.out, launch.lse
