@@ -27,6 +27,10 @@ const char *dtype_name(enum dtype t); /* "f32" … ; "?" when unknown */
  * "bool" "f64"; false when unknown. */
 bool dtype_parse(const char *name, enum dtype *out);
 bool dtype_is_float(enum dtype t);
+static inline bool dtype_is_fp8(enum dtype t)
+{
+    return t == DTYPE_E4M3 || t == DTYPE_E5M2;
+}
 /* One element as a double or integer, exactly. */
 double dtype_load_f64(enum dtype t, const void *element);
 int64_t dtype_load_i64(enum dtype t, const void *element);

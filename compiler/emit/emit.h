@@ -25,6 +25,7 @@ struct unit_config {
     bool packed;          /* launches bring packed sequences */
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
     bool sinks;               /* launches bring sinks */
+    bool block_scales; /* FP8: launches bring descales of blocks of rows */
 };
 
 /* The unit of the kernels that make a schedule, for the launches of a kernel:

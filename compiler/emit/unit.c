@@ -39,7 +39,18 @@ static const char *element_name(enum dtype t)
 {
     return t == DTYPE_F16    ? "kElementF16"
            : t == DTYPE_BF16 ? "kElementBf16"
+           : t == DTYPE_E4M3 ? "kElementE4m3"
+           : t == DTYPE_E5M2 ? "kElementE5m2"
                              : "kElementF32";
+}
+
+/* Of an FP8 kernel alone, so that others' keys do not know of it. */
+static void add_fp8(const struct unit_config *c, struct strbuf *out)
+{
+    strbuf_add(out, "#define FACC_FP8 1\n"
+                    "constexpr int kElementE4m3 = 3, kElementE5m2 = 4;\n");
+    strbuf_addf(out, "constexpr bool kBlockScales = %s;\n",
+                emit_bool(c->block_scales));
 }
 
 bool emit_scheduled(const struct verdict_program *v,
@@ -58,6 +69,8 @@ static void add_forward(const struct unit_config *c, struct strbuf *out)
 {
     strbuf_add(out, "constexpr int kElementF16 = 0, kElementBf16 = 1, "
                     "kElementF32 = 2;\n");
+    if (dtype_is_fp8(c->dtype))
+        add_fp8(c, out);
     strbuf_addf(out, "constexpr int kElement = %s;\n", element_name(c->dtype));
     strbuf_addf(out, "constexpr int kOutElement = %s;\n",
                 element_name(c->out_dtype));
@@ -257,8 +270,10 @@ bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
     const bool schedule = emit_is_schedule(c);
     *out = (struct cuda_unit){.entry =
                                   schedule ? "facc_schedule" : "facc_forward"};
-    out->main_name = schedule ? "common/schedule.cu"
-                              : arena_printf(a, "%s/forward.cu", c->family);
+    const char *prefix = dtype_is_fp8(c->dtype) ? "fp8_" : "";
+    out->main_name =
+        schedule ? "common/schedule.cu"
+                 : arena_printf(a, "%s/%sforward.cu", c->family, prefix);
     if (!out->main_name)
         return no_memory(&u);
     out->main_text = template_text(&u, out->main_name);

@@ -1,7 +1,8 @@
 // The kernel's one argument: the header of kernel_args.h, then this program's captured tensors and
-// params. Empty lists take no room, as in the runtime's byte layout. A kernel takes it as `const
-// __grid_constant__ KernelArgs args`.
+// params, then what FP8 needs. Empty lists take no room, as in the runtime's byte layout. A kernel
+// takes it as `const __grid_constant__ KernelArgs args`.
 #pragma once
+#include "common/fp8_args.h"
 #include "common/kernel_args.h"
 #include "facc_config.cuh"
 
@@ -17,11 +18,19 @@ template <int n> struct RunTimeParams {
 template <> struct RunTimeParams<0> {
 };
 
+#ifdef FACC_FP8
+struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
+    facc_fp8 fp8;
+};
+constexpr int kFp8Bytes = sizeof(facc_fp8);
+#else
 struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
 };
+constexpr int kFp8Bytes = 0;
+#endif
 
 // The size is rounded up to the header's alignment: the runtime passes a buffer of at least this
 // many bytes.
-constexpr int kArgsBytes = 1152 + 72 * kNumTensors + 8 * kNumParams;
+constexpr int kArgsBytes = 1152 + 72 * kNumTensors + 8 * kNumParams + kFp8Bytes;
 static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128,
               "the runtime lays the arguments out as bytes");
