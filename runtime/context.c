@@ -16,6 +16,7 @@
 #include "runtime/cpu/cpu_pool.h"
 #include "runtime/driver.h"
 #include "runtime/error.h"
+#include "runtime/manifest.h"
 #include "runtime/module.h"
 #include "runtime/nvrtc.h"
 
@@ -179,6 +180,9 @@ static bool configure(facc_ctx *ctx, const facc_options *o, struct diag *d)
         !copy(&ctx->template_dir, o->template_dir) ||
         !copy(&ctx->keep_dir, env("FACC_KEEP")))
         return diag_nomem(d, "context");
+    const char *manifest = o->manifest ? o->manifest : env("FACC_MANIFEST");
+    if (manifest && manifest[0] && !(ctx->manifest = manifest_new(manifest)))
+        return diag_nomem(d, "context");
     return open_cache(ctx, o, d);
 }
 
@@ -223,6 +227,7 @@ void facc_ctx_free(facc_ctx *ctx)
     nvrtc_close(ctx->nvrtc);
     driver_close(ctx->driver, forked);
     cache_close(ctx->cache);
+    manifest_free(ctx->manifest);
     free(ctx->driver_error);
     free(ctx->nvrtc_path);
     free(ctx->template_dir);

@@ -15,6 +15,7 @@ struct cache;        /* cache.h */
 struct cpu_pool;     /* cpu/cpu_pool.h */
 struct driver;       /* driver.h */
 struct kernel_table; /* module.h */
+struct manifest;     /* manifest.h */
 struct nvrtc;        /* nvrtc.h */
 
 /* Warnings that are given once per context: bits of facc_ctx.warned. */
@@ -24,7 +25,8 @@ enum ctx_warning {
     WARN_CACHE_CORRUPT = 4,
     WARN_SPILL = 8,
     WARN_KEEP = 16,
-    WARN_SERIALIZED = 32
+    WARN_SERIALIZED = 32,
+    WARN_MANIFEST = 64
 };
 
 struct facc_ctx {
@@ -44,6 +46,7 @@ struct facc_ctx {
 
     struct cache *cache;          /* no directories: memory only */
     struct kernel_table *kernels; /* has its own lock */
+    struct manifest *manifest;    /* likewise; NULL: not recorded */
 
     pthread_mutex_t lock; /* guards what follows */
     struct driver *driver;

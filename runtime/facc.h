@@ -156,6 +156,10 @@ typedef struct facc_options {
      * $FACC_LOG=off. */
     void (*on_warning)(void *user, const char *message);
     void *user; /* of both callbacks; lives as long as the context */
+    /* File to which a line is added for each kernel that is asked for, had or
+     * not, unless it is there: see facc_manifest_read. NULL: $FACC_MANIFEST, or
+     * none. */
+    const char *manifest;
 } facc_options;
 #define FACC_OPTIONS_INIT FACC_STRUCT_INIT(facc_options)
 
@@ -554,6 +558,27 @@ FACC_API facc_status facc_cache_export(facc_ctx *ctx, const char *path,
 FACC_API facc_status facc_cache_import(facc_ctx *ctx, const char *path,
                                        int64_t *added, int64_t *present,
                                        int64_t *refused, facc_error *err);
+
+/* ---- manifests: what to compile beforehand -------------------------------
+ *
+ * A run with facc_options.manifest (or $FACC_MANIFEST) records what it asks
+ * for; who reads the file loads each program and gets each kernel, so that the
+ * next run finds them all: "facc compile --manifest FILE" does. */
+
+/* What it points to is valid inside the callback only. */
+typedef struct facc_manifest_entry {
+    const char *program; /* its name: for messages */
+    const char *text;    /* for facc_program_load_string */
+    size_t text_size;
+    facc_variant variant; /* arch is never 0 */
+} facc_manifest_entry;
+/* Calls back, in the calling thread, for every kernel of the file, once; stops
+ * early on nonzero. A line that is none is passed over with a warning.
+ * FACC_ERR_IO: the file cannot be read, or no line is one. */
+FACC_API facc_status
+facc_manifest_read(facc_ctx *ctx, const char *path,
+                   int (*entry)(void *user, const facc_manifest_entry *e),
+                   void *user, facc_error *err);
 
 /* ---- what is there ------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/manifest.h"
 #include "runtime/select.h"
 #include "templates/common/kernel_args.h"
 
@@ -238,8 +239,10 @@ facc_status facc_kernel_get(facc_kernel **out, facc_ctx *ctx, facc_program *p,
         return error_null(err, "out");
     *out = NULL;
     if (given(ctx, p, &d) && of_ctx(ctx, p, &d) &&
-        kernel_configure(ctx, p, variant, &plans, &d))
+        kernel_configure(ctx, p, variant, &plans, &d)) {
+        manifest_record(ctx, p, variant, plans.plan[0].arch);
         *out = make(ctx, p, &plans, origin, &d);
+    }
     if (*out)
         tell(*out, origin);
     else {

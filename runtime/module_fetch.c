@@ -145,15 +145,38 @@ static bool read_disk(const struct request *r, struct cache_item *item)
     return s == CACHE_HIT;
 }
 
+/* The command that makes what is missing. Kernels of a schedule are made with
+ * any of the program's. */
+static void write_command(const struct request *r, char *out, size_t size)
+{
+    const struct unit_config *c = &r->plan->config;
+    const char *name = r->program->compiled->name;
+    char tensors[96] = "", o[24] = "";
+    if (c->out_dtype != c->dtype)
+        snprintf(o, sizeof o, " --out-dtype %s", dtype_name(c->out_dtype));
+    if (!emit_is_schedule(c))
+        snprintf(tensors, sizeof tensors, " --dtype %s%s --head-dim %d/%d",
+                 dtype_name(c->dtype), o, c->head_dim, c->head_dim_v);
+    snprintf(out, size, "facc compile %.300s%s --arch %d%s%s%s%s",
+             strcmp(name, "expression") == 0 ? "FILE" : name, tensors,
+             r->plan->arch, c->packed ? " --packed" : "",
+             c->block_mask ? " --block-mask" : "",
+             c->sinks ? " --with-sinks" : "",
+             c->check_bounds ? " --check-bounds" : "");
+}
+
 static bool no_jit(const struct request *r)
 {
-    char summary[160];
+    char summary[160], command[512];
     module_summarise(r, summary, sizeof summary);
+    write_command(r, command, sizeof command);
     return diag_set(r->d, FACC_ERR_NO_JIT, "cache", NULL, 0,
                     "kernel %s (%s) is in no cache directory, and compiling "
                     "is forbidden (FACC_NO_JIT or facc_options.no_jit): "
-                    "compile it beforehand with \"facc compile\"",
-                    r->key, summary);
+                    "compile it beforehand with \"%s\", or record what runs "
+                    "ask for with FACC_MANIFEST and give that to \"facc "
+                    "compile --manifest\"",
+                    r->key, summary, command);
 }
 
 struct module *module_fetch(const struct request *r)

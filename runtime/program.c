@@ -147,6 +147,7 @@ static facc_program *program_new(facc_ctx *ctx, const char *name,
     }
     memcpy(p->text, text, size);
     p->text[size] = '\0';
+    p->text_size = size;
     p->ctx = ctx;
     pthread_mutex_init(&p->lock, NULL);
     p->compiled = compile_program(&alloc_libc, name, text, size, NULL, d);

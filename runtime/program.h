@@ -33,6 +33,7 @@ struct facc_program {
     int q_summary_bytes; /* of the verdict program: see schedule_facts */
     int kv_summary_bytes;
     char *text;            /* the user's text, NUL-terminated */
+    size_t text_size;      /* it may have a NUL within */
     pthread_mutex_t lock;  /* compile_unit and compile_explain add nodes */
     struct planned *plans; /* module.c: code that was got, in no order */
 };

@@ -78,6 +78,11 @@ struct options {
     const char *dtypes, *head_dims; /* lists for compile */
     const char *what;               /* emit */
     int jobs, rounds;
+    const char *manifest;      /* compile */
+    int memory;                /* MiB; 0: not given */
+    facc_dtype out_dtype;      /* of the variants; 0: as dtype */
+    bool roofline;             /* bench */
+    const char *gpu;           /* roofline: a name; NULL not given */
     double lse_limit;          /* check; 0: the default */
     int64_t mask_sq, mask_skv; /* mask; -1: not given */
     int64_t batch, head;

@@ -1,5 +1,6 @@
-/* facc cache: what is in the cache; verify, gc, clear. In: a subcommand. Out:
- * a table or JSON on stdout; exit code 1 where verify finds a broken entry. */
+/* facc cache: what is in the cache; verify, gc, clear, to and from a file. In:
+ * a subcommand. Out: a table or JSON on stdout; exit code 1 where verify or
+ * import finds a broken entry. */
 #include "runtime/cli/cli.h"
 
 #include <cjson/cJSON.h>
@@ -16,12 +17,21 @@ static const char help[] =
     "                                  then the least recently used beyond\n"
     "                                  MAX_BYTES\n"
     "       facc cache clear           remove every entry\n"
+    "       facc cache export FILE     all valid entries into a tar archive\n"
+    "       facc cache import FILE     what such a file has and the cache has\n"
+    "                                  not; exit code 1 if an entry in it is\n"
+    "                                  damaged, which is left out\n"
     "       facc cache path            the directory that is written to\n"
     "\n"
     "The directory is $FACC_CACHE_DIR (a colon list: the first is written\n"
-    "to), else $XDG_CACHE_HOME/facc, else $HOME/.cache/facc.\n"
+    "to, the others are read-only layers), else $XDG_CACHE_HOME/facc, else\n"
+    "$HOME/.cache/facc. An exported file may also be unpacked with tar into\n"
+    "a directory of that list.\n"
     "\n"
-    "example: facc cache ls\n";
+    "example: facc cache export kernels.tar\n"
+    "example: tar -xf kernels.tar -C /usr/share/facc\n"
+    "         FACC_CACHE_DIR=$HOME/.cache/facc:/usr/share/facc facc cache "
+    "ls\n";
 
 static const char *const allowed[] = {"json", NULL};
 
@@ -100,42 +110,93 @@ static int collect(facc_ctx *ctx, const char *max_bytes)
     return EXIT_OK;
 }
 
+static int clear(facc_ctx *ctx)
+{
+    facc_error err = FACC_ERROR_INIT;
+    int64_t removed = 0;
+    if (facc_cache_clear(ctx, &removed, &err))
+        return cli_fail_facc(&err);
+    printf("%lld removed\n", (long long)removed);
+    return EXIT_OK;
+}
+
+static int export_file(facc_ctx *ctx, const char *file)
+{
+    facc_error err = FACC_ERROR_INIT;
+    int64_t n = 0;
+    if (facc_cache_export(ctx, file, &n, &err))
+        return cli_fail_facc(&err);
+    printf("%lld entries into %s\n", (long long)n, file);
+    return EXIT_OK;
+}
+
+static int import_file(facc_ctx *ctx, const char *file)
+{
+    facc_error err = FACC_ERROR_INIT;
+    int64_t added = 0, present = 0, refused = 0;
+    facc_status s =
+        facc_cache_import(ctx, file, &added, &present, &refused, &err);
+    printf("%lld added, %lld there already, %lld damaged\n", (long long)added,
+           (long long)present, (long long)refused);
+    if (s)
+        return cli_fail_facc(&err);
+    return refused ? EXIT_FAILED : EXIT_OK;
+}
+
+static int act(facc_ctx *ctx, const struct options *o)
+{
+    const char *what = o->positional[0], *more = o->positional[1];
+    if (!strcmp(what, "ls"))
+        return list(ctx, o->json, false);
+    if (!strcmp(what, "verify"))
+        return list(ctx, o->json, true);
+    if (!strcmp(what, "gc"))
+        return collect(ctx, more);
+    if (!strcmp(what, "path"))
+        return path(ctx);
+    if (!strcmp(what, "export"))
+        return export_file(ctx, more);
+    if (!strcmp(what, "import"))
+        return import_file(ctx, more);
+    return clear(ctx);
+}
+
 static int run(int argc, char **argv)
 {
+    static const struct {
+        const char *name;
+        int least, most; /* words behind it */
+    } all[] = {{"ls", 0, 0},    {"verify", 0, 0}, {"gc", 0, 1},
+               {"clear", 0, 0}, {"path", 0, 0},   {"export", 1, 1},
+               {"import", 1, 1}};
     struct options o;
     facc_ctx *ctx;
     facc_error err = FACC_ERROR_INIT;
-    int64_t removed = 0;
     int rc = options_parse(&command_cache, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
     if (!o.n_positional)
-        return cli_usage(&command_cache,
-                         "say what: ls, verify, gc, clear or path");
-    const char *what = o.positional[0];
-    int most = strcmp(what, "gc") ? 1 : 2;
-    if (o.n_positional > most)
+        return cli_usage(
+            &command_cache,
+            "say what: ls, verify, gc, clear, path, export or import");
+    size_t i = 0, n = sizeof all / sizeof all[0];
+    while (i < n && strcmp(all[i].name, o.positional[0]) != 0)
+        i++;
+    if (i == n)
+        return cli_usage(&command_cache, "there is no 'cache %s'",
+                         o.positional[0]);
+    if (o.n_positional - 1 > all[i].most)
         return cli_usage(&command_cache, "'%s' is one too many",
-                         o.positional[most]);
+                         o.positional[all[i].most + 1]);
+    if (o.n_positional - 1 < all[i].least)
+        return cli_usage(&command_cache, "%s wants a FILE", all[i].name);
     if (facc_ctx_create(&ctx, NULL, &err))
         return cli_fail_facc(&err);
-    if (!strcmp(what, "ls"))
-        rc = list(ctx, o.json, false);
-    else if (!strcmp(what, "verify"))
-        rc = list(ctx, o.json, true);
-    else if (!strcmp(what, "gc"))
-        rc = collect(ctx, o.n_positional > 1 ? o.positional[1] : NULL);
-    else if (!strcmp(what, "path"))
-        rc = path(ctx);
-    else if (strcmp(what, "clear") != 0)
-        rc = cli_usage(&command_cache, "there is no 'cache %s'", what);
-    else if (facc_cache_clear(ctx, &removed, &err))
-        rc = cli_fail_facc(&err);
-    else
-        printf("%lld removed\n", (long long)removed);
+    rc = act(ctx, &o);
     facc_ctx_free(ctx);
     return rc;
 }
 
 const struct command command_cache = {
-    "cache", "list, verify or clean the kernel cache", help, run};
+    "cache", "list, verify, clean, export or import the kernel cache", help,
+    run};

@@ -1,23 +1,30 @@
-/* facc compile: precompiles a grid of variants into the cache, several at a
- * time, with a progress line each. */
+/* facc compile: precompiles variants into the cache: a grid of them, or those
+ * that a run has recorded. In: options. Out: compile_grid.c's lines, or JSON.
+ */
+#include "runtime/cli/compile_grid.h"
 #include "runtime/cli/variants.h"
 
 #include <cjson/cJSON.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
     "usage: facc compile FILE.lua... [--dtype LIST] [--head-dim LIST]\n"
-    "                    [--arch LIST] [--jobs N] [--json]\n"
+    "                    [--arch LIST] [--jobs N] [--memory MIB] [--json]\n"
+    "       facc compile --manifest FILE [--arch LIST] [--jobs N] ...\n"
     "\n"
     "Compiles every combination of file, dtype, head dim and architecture\n"
-    "into the cache; what is there already is not compiled again. Needs\n"
-    "NVRTC, no GPU. With --score/--mask instead of files, the one program\n"
-    "that they make.\n"
+    "into the cache; what is there already is not compiled again, so that a\n"
+    "run that was interrupted goes on where it was. One that fails does not\n"
+    "stop the others. Needs NVRTC, no GPU. With --score/--mask instead of\n"
+    "files, the one program that they make.\n"
+    "\n"
+    "A manifest lists what runs have asked for (a run with FACC_MANIFEST=FILE\n"
+    "adds to it), programs included.\n"
     "\n"
     "  --dtype bf16,f16   --head-dim 64,128,192/128   --arch 80,90\n"
+    "  --out-dtype f32    O's, where it is not that of Q\n"
     "  --packed           kernels for packed sequences (cu_seqlens): others\n"
     "                     than those for padded ones\n"
     "  --block-mask       kernels for block lists given with each call\n"
@@ -27,92 +34,21 @@ static const char help[] =
     "                     tensors that are not aligned to 16 bytes (default)\n"
     "  --layout aligned   the former alone\n"
     "  --family sm80      or sm90: that family's code alone\n"
-    "  --jobs N           at once; default 2\n"
+    "  --manifest FILE    what runs have asked for; --arch: for these instead\n"
+    "  --jobs N           at most N at once; default: one for each CPU\n"
+    "  --memory MIB       and no more than fit into it, at 200 MiB each;\n"
+    "                     default: what is free\n"
     "\n"
     "example: facc compile examples/*.lua --dtype bf16 \\\n"
-    "                      --head-dim 64,128 --arch 90\n";
+    "                      --head-dim 64,128 --arch 90\n"
+    "example: FACC_MANIFEST=m.jsonl python3 serve.py\n"
+    "         facc compile --manifest m.jsonl\n";
 
 static const char *const allowed[] = {
-    "score",      "mask",         "tensor", "param",
-    "dtype",      "head-dim",     "arch",   "jobs",
-    "json",       "check-bounds", "packed", "block-mask",
-    "with-sinks", "layout",       "family", NULL};
-
-struct task {
-    const char *file; /* NULL: expressions */
-    facc_program *program;
-    facc_variant variant;
-    facc_status status;
-    facc_error err;
-    facc_kernel_info info;
-    double seconds;
-};
-
-struct grid {
-    facc_ctx *ctx;
-    struct task *tasks;
-    int n, next, done, failed;
-    bool quiet;
-    pthread_mutex_t lock;
-};
-
-static void announce(const struct grid *g, const struct task *t)
-{
-    const facc_variant *v = &t->variant;
-    printf("[%d/%d] %s  %s  D %d/%d  sm_%d  ", g->done, g->n,
-           t->file ? t->file : "(expressions)", facc_dtype_name(v->dtype),
-           v->head_dim, v->head_dim_v, v->arch);
-    if (t->status)
-        printf("FAILED: %s\n", t->err.message);
-    else
-        printf("%s%s%s  %s  %.2f s  %d registers  %d spill bytes\n",
-               t->info.family, t->info.fallback[0] ? " and " : "",
-               t->info.fallback, t->info.source, t->seconds, t->info.registers,
-               t->info.spill_bytes);
-    fflush(stdout);
-}
-
-static void *worker(void *user)
-{
-    struct grid *g = user;
-    for (;;) {
-        pthread_mutex_lock(&g->lock);
-        struct task *t = g->next < g->n ? &g->tasks[g->next++] : NULL;
-        pthread_mutex_unlock(&g->lock);
-        if (!t)
-            return NULL;
-        facc_kernel *k;
-        double start = cli_now();
-        t->status =
-            facc_kernel_get(&k, g->ctx, t->program, &t->variant, &t->err);
-        t->seconds = cli_now() - start;
-        if (!t->status) {
-            facc_kernel_get_info(k, &t->info);
-            facc_kernel_free(k);
-        }
-        pthread_mutex_lock(&g->lock);
-        g->done++;
-        g->failed += t->status != FACC_OK;
-        if (!g->quiet)
-            announce(g, t);
-        pthread_mutex_unlock(&g->lock);
-    }
-}
-
-static int run_grid(struct grid *g, int jobs)
-{
-    pthread_t thread[64];
-    int started = 0;
-    pthread_mutex_init(&g->lock, NULL);
-    while (started < jobs - 1 && started < 64 &&
-           !pthread_create(&thread[started], NULL, worker, g))
-        started++;
-    worker(g); /* this thread works too */
-    for (int i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
-    pthread_mutex_destroy(&g->lock);
-    return g->failed ? EXIT_FAILED : EXIT_OK;
-}
+    "score",     "mask",       "tensor",     "param",  "dtype",
+    "head-dim",  "arch",       "jobs",       "json",   "check-bounds",
+    "packed",    "block-mask", "with-sinks", "layout", "family",
+    "out-dtype", "manifest",   "memory",     NULL};
 
 static int print_json(const struct grid *g)
 {
@@ -120,8 +56,11 @@ static int print_json(const struct grid *g)
     for (int i = 0; i < g->n; i++) {
         const struct task *t = &g->tasks[i];
         cJSON *j = cJSON_CreateObject();
-        cJSON_AddStringToObject(j, "file", t->file ? t->file : "");
+        const facc_dtype out = t->variant.out_dtype;
+        cJSON_AddStringToObject(j, "file", t->file);
         cJSON_AddStringToObject(j, "dtype", facc_dtype_name(t->variant.dtype));
+        cJSON_AddStringToObject(j, "out_dtype",
+                                facc_dtype_name(out ? out : t->variant.dtype));
         cJSON_AddNumberToObject(j, "head_dim", t->variant.head_dim);
         cJSON_AddNumberToObject(j, "head_dim_v", t->variant.head_dim_v);
         cJSON_AddNumberToObject(j, "arch", t->variant.arch);
@@ -146,48 +85,173 @@ static int print_json(const struct grid *g)
     return cli_print_json(list);
 }
 
-/* Loads every file, then lays out the grid. */
-static int plan(const struct options *o, const struct variant_lists *l,
-                struct grid *g, facc_program **programs, int n_files)
+/* --- the grid ----------------------------------------------------------------
+ */
+
+/* Programs that were loaded, to be freed. */
+struct loaded {
+    const struct options *o;
+    struct grid *g;
+    struct variant_lists lists;
+    struct {
+        facc_program *program;
+        char *name, *text; /* of a manifest's; text NULL: of a file */
+    } * list;
+    int n, cap;
+};
+
+static int keep(struct loaded *l, facc_program *p, const char *name,
+                const char *text)
 {
-    facc_error err = FACC_ERROR_INIT;
-    for (int f = 0; f < n_files; f++) {
-        if (o->n_positional && facc_program_load_file(&programs[f], g->ctx,
-                                                      o->positional[f], &err))
-            return cli_fail_facc(&err);
-        for (int d = 0; d < l->n_dtype; d++)
-            for (int h = 0; h < l->n_head_dim; h++)
-                for (int a = 0; a < l->n_arch; a++) {
-                    struct task *t = &g->tasks[g->n++];
-                    t->file = o->n_positional ? o->positional[f] : NULL;
-                    t->program = programs[f];
-                    t->variant = variants_make(o, l, d, h, a);
-                    t->err = (facc_error)FACC_ERROR_INIT;
-                    t->info.struct_size = sizeof t->info;
-                }
+    if (l->n == l->cap) {
+        const int cap = l->cap ? 2 * l->cap : 64;
+        void *grown = cli_alloc((size_t)cap * sizeof *l->list);
+        if (l->n)
+            memcpy(grown, l->list, (size_t)l->n * sizeof *l->list);
+        free(l->list);
+        l->list = grown;
+        l->cap = cap;
     }
-    return EXIT_OK;
+    l->list[l->n].program = p;
+    l->list[l->n].name = cli_strdup(name);
+    l->list[l->n].text = text ? cli_strdup(text) : NULL;
+    return l->n++;
 }
 
-static int compile_all(const struct options *o, const struct variant_lists *l,
+static void unload(struct loaded *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        facc_program_free(l->list[i].program);
+        free(l->list[i].name);
+        free(l->list[i].text);
+    }
+    free(l->list);
+}
+
+static void add_task(struct grid *g, const char *name, facc_program *p,
+                     const facc_variant *v)
+{
+    for (int i = 0; i < g->n; i++) /* of a manifest for other architectures */
+        if (p && g->tasks[i].program == p &&
+            memcmp(&g->tasks[i].variant, v, sizeof *v) == 0)
+            return;
+    struct task *t = grid_add(g);
+    t->file = name;
+    t->program = p;
+    t->variant = *v;
+}
+
+/* One that cannot be loaded is a failure among the others. */
+static void add_failed(struct grid *g, const char *name, const facc_error *err)
+{
+    struct task *t = grid_add(g);
+    t->file = name;
+    t->variant = (facc_variant)FACC_VARIANT_INIT;
+    t->status = err->status;
+    t->err = *err;
+}
+
+static void add_variants(struct loaded *l, const char *name, facc_program *p)
+{
+    const struct variant_lists *v = &l->lists;
+    for (int d = 0; d < v->n_dtype; d++)
+        for (int h = 0; h < v->n_head_dim; h++)
+            for (int a = 0; a < v->n_arch; a++) {
+                const facc_variant x = variants_make(l->o, v, d, h, a);
+                add_task(l->g, name, p, &x);
+            }
+}
+
+static void add_files(struct loaded *l)
+{
+    for (int f = 0; f < l->o->n_positional; f++) {
+        facc_error err = FACC_ERROR_INIT;
+        facc_program *p;
+        const char *name = l->o->positional[f];
+        if (facc_program_load_file(&p, l->g->ctx, name, &err)) {
+            add_failed(l->g, name, &err);
+            continue;
+        }
+        keep(l, p, name, NULL);
+        add_variants(l, name, p);
+    }
+}
+
+/* The program of a manifest's line: each text once. */
+static int find_or_load(struct loaded *l, const facc_manifest_entry *e,
+                        facc_error *err)
+{
+    facc_program *p;
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->list[i].name, e->program) &&
+            !strcmp(l->list[i].text, e->text))
+            return i;
+    if (facc_program_load_string(&p, l->g->ctx, e->program, e->text,
+                                 e->text_size, err))
+        p = NULL;
+    int i = keep(l, p, e->program, e->text);
+    if (!p)
+        add_failed(l->g, l->list[i].name, err);
+    return i;
+}
+
+static int add_recorded(void *user, const facc_manifest_entry *e)
+{
+    struct loaded *l = user;
+    facc_error err = FACC_ERROR_INIT;
+    const int i = find_or_load(l, e, &err);
+    facc_program *p = l->list[i].program;
+    if (!p)
+        return 0;
+    facc_variant v = e->variant;
+    for (int a = 0; a < (l->o->arch ? l->lists.n_arch : 1); a++) {
+        if (l->o->arch)
+            v.arch = l->lists.arch[a];
+        add_task(l->g, l->list[i].name, p, &v);
+    }
+    return 0;
+}
+
+static int compile_all(const struct options *o, const struct variant_lists *v,
                        const struct job *job)
 {
-    const int n_files = o->n_positional ? o->n_positional : 1;
-    facc_program **programs = cli_alloc((size_t)n_files * sizeof *programs);
+    facc_error err = FACC_ERROR_INIT;
     struct grid g = {.ctx = job->ctx, .quiet = o->json};
-    g.tasks = cli_alloc(sizeof *g.tasks * (size_t)n_files *
-                        (size_t)(l->n_dtype * l->n_head_dim * l->n_arch));
-    programs[0] = job->program; /* or NULL: plan() loads the files */
-    int rc = plan(o, l, &g, programs, n_files);
+    struct loaded l = {.o = o, .g = &g, .lists = *v};
+    int rc = EXIT_OK;
+    if (o->manifest) {
+        if (facc_manifest_read(job->ctx, o->manifest, add_recorded, &l, &err))
+            rc = cli_fail_facc(&err);
+    } else if (o->n_positional)
+        add_files(&l);
+    else
+        add_variants(&l, "", job->program);
     if (!rc)
-        rc = run_grid(&g, o->jobs ? o->jobs : 2);
-    if (o->json && g.done)
-        print_json(&g);
-    for (int f = o->n_positional ? 0 : 1; f < n_files; f++)
-        facc_program_free(programs[f]);
-    free(programs);
+        rc = grid_run(&g, grid_jobs(&g, o->jobs, o->memory));
+    if (o->json && print_json(&g))
+        rc = EXIT_FAILED;
+    unload(&l);
     free(g.tasks);
     return rc;
+}
+
+static int check_usage(const struct options *o)
+{
+    const bool expressions = o->score || o->mask;
+    if (!o->n_positional && !expressions && !o->manifest)
+        return cli_usage(&command_compile,
+                         "give FILE.lua..., --score/--mask or --manifest");
+    if (o->n_positional && expressions)
+        return cli_usage(&command_compile,
+                         "give either files or --score/--mask, not both");
+    if (o->manifest &&
+        (o->n_positional || expressions || o->dtypes || o->head_dims ||
+         o->out_dtype || o->packed || o->block_mask || o->with_sinks ||
+         o->check_bounds || o->layout || o->family))
+        return cli_usage(&command_compile,
+                         "--manifest has its own programs and variants: only "
+                         "--arch, --jobs, --memory and --json go with it");
+    return EXIT_OK;
 }
 
 static int run(int argc, char **argv)
@@ -199,16 +263,12 @@ static int run(int argc, char **argv)
     int rc = options_parse(&command_compile, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
-    if (!o.n_positional && !o.score && !o.mask)
-        return cli_usage(&command_compile,
-                         "give FILE.lua... or --score/--mask");
-    if (o.n_positional && (o.score || o.mask))
-        return cli_usage(&command_compile,
-                         "give either files or --score/--mask, not both");
-    rc = variants_parse(&command_compile, &o, &l);
+    rc = check_usage(&o);
+    if (!rc)
+        rc = variants_parse(&command_compile, &o, &l);
     if (rc)
         return rc;
-    if (!o.n_positional)
+    if (o.score || o.mask)
         rc = job_load_program(&command_compile, &o, &job);
     else if (facc_ctx_create(&job.ctx, NULL, &err))
         rc = cli_fail_facc(&err);

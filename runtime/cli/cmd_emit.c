@@ -25,9 +25,10 @@ static const char help[] =
     "example: facc emit --score 'score + 0.1 * (kv - q)' --what variant\n";
 
 static const char *const allowed[] = {
-    "what",       "score",      "mask",     "tensor",       "param",
-    "dtype",      "arch",       "head-dim", "check-bounds", "packed",
-    "block-mask", "with-sinks", "family",   "timings",      NULL};
+    "what",         "score",  "mask",       "tensor",
+    "param",        "dtype",  "arch",       "head-dim",
+    "check-bounds", "packed", "block-mask", "with-sinks",
+    "out-dtype",    "family", "timings",    NULL};
 
 static bool parse_what(const char *text, facc_dump *out)
 {

@@ -21,8 +21,9 @@ static const char help[] =
     "example: facc explain examples/alibi.lua --head-dim 64\n";
 
 static const char *const allowed[] = {
-    "score", "mask",   "tensor",     "param",      "dtype",  "head-dim", "arch",
-    "json",  "packed", "block-mask", "with-sinks", "layout", "family",   NULL};
+    "score",      "mask",   "tensor",    "param",  "dtype",
+    "head-dim",   "arch",   "json",      "packed", "block-mask",
+    "with-sinks", "layout", "out-dtype", "family", NULL};
 
 static int run(int argc, char **argv)
 {

@@ -54,8 +54,14 @@ enum option_id {
     OPT_PEERS,
     OPT_TIMINGS,
     OPT_SINKS,
-    OPT_WITH_SINKS
+    OPT_WITH_SINKS,
+    OPT_MANIFEST,
+    OPT_MEMORY,
+    OPT_OUT_DTYPE,
+    OPT_ROOFLINE,
+    OPT_GPU
 };
+_Static_assert(OPT_GPU - OPT_HELP < 64, "bits of again()");
 
 static const struct option all_options[] = {
     {"help", no_argument, NULL, OPT_HELP},
@@ -103,6 +109,11 @@ static const struct option all_options[] = {
     {"timings", no_argument, NULL, OPT_TIMINGS},
     {"sinks", required_argument, NULL, OPT_SINKS},
     {"with-sinks", no_argument, NULL, OPT_WITH_SINKS},
+    {"manifest", required_argument, NULL, OPT_MANIFEST},
+    {"memory", required_argument, NULL, OPT_MEMORY},
+    {"out-dtype", required_argument, NULL, OPT_OUT_DTYPE},
+    {"roofline", no_argument, NULL, OPT_ROOFLINE},
+    {"gpu", required_argument, NULL, OPT_GPU},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -284,6 +295,15 @@ static bool set_dtype(const struct command *c, const char *text,
     return true;
 }
 
+static bool set_out_dtype(const struct command *c, const char *text,
+                          struct options *o)
+{
+    if (cli_parse_dtype(text, &o->out_dtype))
+        return true;
+    cli_usage(c, "--out-dtype: there is no dtype '%s': f32 f16 bf16", text);
+    return false;
+}
+
 static bool set_layout(const struct command *c, const char *text,
                        struct options *o)
 {
@@ -352,6 +372,8 @@ static const char **text_of(int id, struct options *o)
         {OPT_USED_Q, &o->sequences[SEQ_USED_Q]},
         {OPT_USED_KV, &o->sequences[SEQ_USED_KV]},
         {OPT_SINKS, &o->sinks},
+        {OPT_MANIFEST, &o->manifest},
+        {OPT_GPU, &o->gpu},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].id == id)
@@ -369,6 +391,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_WITH_SINKS   ? &o->with_sinks
            : id == OPT_PEERS        ? &o->peers
            : id == OPT_TIMINGS      ? &o->timings
+           : id == OPT_ROOFLINE     ? &o->roofline
                                     : NULL;
 }
 
@@ -412,6 +435,10 @@ static bool set_option(const struct command *c, int id, char *text,
         return parse_size(c, "head", text, &o->head);
     case OPT_TILE:
         return parse_tile(c, text, o);
+    case OPT_MEMORY:
+        return parse_positive(c, "memory", text, &o->memory);
+    case OPT_OUT_DTYPE:
+        return set_out_dtype(c, text, o);
     case OPT_LAYOUT:
         return set_layout(c, text, o);
     case OPT_FAMILY:

@@ -81,6 +81,7 @@ facc_variant variants_make(const struct options *o,
 {
     facc_variant v = FACC_VARIANT_INIT;
     v.dtype = (facc_dtype)l->dtype[dtype];
+    v.out_dtype = o->out_dtype;
     v.head_dim = l->head_dim[head_dim] >> 16;
     v.head_dim_v = l->head_dim[head_dim] & 0xffff;
     v.arch = l->arch[arch];

@@ -368,6 +368,12 @@ want 2 'not both' "$facc" compile alibi.lua --mask 'q >= kv'
 want 2 'one FILE.lua' "$facc" emit alibi.lua alibi.lua
 want 2 'one too many' "$facc" cache clear everything
 want 2 'one too many' "$facc" cache gc 5 6
+want 2 'export wants a FILE' "$facc" cache export
+want 2 'one too many' "$facc" cache import a b
+want 2 'has its own programs' "$facc" compile alibi.lua --manifest m.jsonl
+want 2 'has its own programs' "$facc" compile --manifest m.jsonl --dtype f16
+want 2 'or --manifest' "$facc" compile
+want 2 'no dtype .f99' "$facc" compile alibi.lua --out-dtype f99
 want 2 'one too many' "$facc" doctor now
 want 2 'no option' "$facc" doctor -o x
 
@@ -454,6 +460,23 @@ for name in 'a"b.lua' 'a\b.lua' "$(printf 'a\nb.lua')" "$(printf '\351t\351.lua'
     fi
 done
 
+# manifests, archives: without a compile
+record="env FACC_NO_JIT=1 FACC_CACHE_DIR=$work/empty FACC_MANIFEST=$work/m.jsonl"
+want 1 '^\[2/2\] alibi.lua  bf16  D 72/64  sm_90  FAILED: .*facc compile alibi.lua --dtype bf16 --out-dtype f32 --head-dim 72/64 --arch 90' \
+    $record "$facc" compile alibi.lua --arch 80,90 --head-dim 72/64 --jobs 1 --out-dtype f32
+want 1 '^2 of 2 kernels: 0 compiled, 0 there already, 2 failed' $record "$facc" compile alibi.lua --arch 80,90 --head-dim 72/64 --out-dtype f32
+want 1 '^3 of 3 kernels' env FACC_NO_JIT=1 "$facc" compile --manifest m.jsonl --arch 80,86,89
+want 1 '"out_dtype":[[:space:]]*"f32"' env FACC_NO_JIT=1 "$facc" compile --manifest m.jsonl --arch 89 --json
+want 1 '^\[[123]/3\] syntax.lua  FAILED: syntax.lua:2:' env FACC_NO_JIT=1 "$facc" compile alibi.lua syntax.lua missing.lua
+want 1 '^3 of 3 kernels: .* 3 failed' env FACC_NO_JIT=1 "$facc" compile alibi.lua syntax.lua missing.lua
+want 1 'm2.jsonl: No such file' "$facc" compile --manifest m2.jsonl
+want 1 'is no manifest' "$facc" compile --manifest alibi.lua
+want 0 '^0 entries into e.tar' env FACC_CACHE_DIR="$work/empty" "$facc" cache export e.tar
+want 0 '^0 added, 0 there already, 0 damaged' env FACC_CACHE_DIR="$work/empty" "$facc" cache import e.tar
+want 1 'no tar archive|cut short' env FACC_CACHE_DIR="$work/empty" "$facc" cache import alibi.lua
+want 1 'set FACC_CACHE_DIR' env FACC_CACHE=ro "$facc" cache import e.tar
+want 1 'no/such/e.tar: No such' "$facc" cache export no/such/e.tar
+
 # machine: no NVRTC, no GPU, cache
 if ! [ -e /dev/nvidia0 ]; then
     want 1 'gpu' "$facc" run --random 1,1,1,8,8,8 --device gpu --stats
@@ -475,6 +498,13 @@ if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
     want 1 '2 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
     want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 '2 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    want 0 '^2 entries into' env FACC_CACHE_DIR="$work/cache" "$facc" cache export "$work/a b ü.tar"
+    want 0 '^2 added, 0 there' env FACC_CACHE_DIR="$work/néw cache" "$facc" cache import "$work/a b ü.tar"
+    want 0 'disk' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/néw cache" "$facc" compile --mask 'q > kv' --head-dim 64
+    mkdir -p "$work/layer" && tar -xf "$work/a b ü.tar" -C "$work/layer"
+    want 0 'disk' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/none:$work/layer" "$facc" compile --mask 'q > kv' --head-dim 64
+    want 1 '^1 added, 0 there already, 1 damaged' env FACC_CACHE_DIR="$work/third" sh -c \
+        'head -c 40000 "$1" >x.tar && printf z | dd of=x.tar bs=1 seek=9000 conv=notrunc 2>/dev/null; tail -c +40001 "$1" >>x.tar; "$0" cache import x.tar' "$facc" "$work/a b ü.tar"
     want 0 'sm_90  sm90 and sm80  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 'sm_90  sm90  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64 --layout aligned
     want 0 'sm_90  sm80  disk' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64 --family sm80
