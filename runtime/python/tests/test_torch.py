@@ -1,0 +1,204 @@
+"""facc with PyTorch's compiler, on CPU tensors: a call stays one operator,
+other lengths and params compile nothing anew, gradients are refused. Skipped
+without PyTorch; with FACC_TEST_LONG=1 Inductor, too."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+
+import facc  # noqa: E402
+
+CAUSAL = "q + facc.size.kv - facc.size.q >= kv"
+
+
+def qkv(S=9, H=4, Hkv=2, D=16, dtype=None, **more):
+    torch.manual_seed(S)
+    return [torch.randn(1, h, S, D, dtype=dtype, **more) for h in (H, Hkv, Hkv)]
+
+
+class Recorder:
+    """A backend that runs what it is given and keeps the operators."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, graph, inputs):
+        self.graphs.append([str(n.target) for n in graph.graph.nodes if n.op == "call_function"])
+        return graph
+
+    def facc_calls(self):
+        return [sum("facc" in target for target in graph) for graph in self.graphs]
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class Compile(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        self.recorder = Recorder()
+
+    def compiled(self, function, **more):
+        return torch.compile(function, fullgraph=True, backend=self.recorder, **more)
+
+    def agree(self, got, want):
+        for a, b in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,)):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_one_operator(self):
+        bias = torch.randn(9)
+
+        def f(q, k, v, bias):
+            o, lse = facc.attention(q * 2, k, v, score_mod="score + cap * bias[kv]", mask_mod=CAUSAL,
+                                    tensors={"bias": bias}, params={"cap": 0.5}, return_lse=True)
+            return o + 1, lse
+        q, k, v = qkv()
+        self.agree(self.compiled(f)(q, k, v, bias), f(q, k, v, bias))
+        self.assertEqual(self.recorder.facc_calls(), [1])
+
+    def test_all_kinds_of_mods(self):
+        q, k, v = qkv()
+        slopes = torch.tensor([0.5, 0.25, 0.125, 1])
+        file = ROOT / "examples" / "alibi.lua"
+        program = facc.Program.from_file(file)
+        text = file.read_text()
+        for mods in dict(score_mod=str(file)), dict(score_mod=file), dict(program=program), dict(program=text), \
+                dict(score_mod=text), dict(program=str(file)):
+            def f(q, k, v):
+                return facc.attention(q, k, v, tensors={"slopes": slopes}, **mods)
+            self.agree(self.compiled(f)(q, k, v), f(q, k, v))
+        self.assertEqual(self.recorder.facc_calls(), [1] * 6)
+
+    def test_lengths_and_params(self):
+        """Compiled for any, they are no part of the graph."""
+        def f(q, k, v, window):
+            return facc.attention(q, k, v, mask_mod="q - kv < w", params={"w": window})
+        compiled = self.compiled(f, dynamic=True)
+        for S, window in (9, 3), (9, 4), (12, 5), (31, 7):
+            q, k, v = qkv(S)
+            self.agree(compiled(q, k, v, window), f(q, k, v, window))
+        self.assertEqual(self.recorder.facc_calls(), [1])
+
+    def test_packed(self):
+        q, k, v = (x[0].transpose(0, 1).contiguous() for x in qkv(20))
+        cu = torch.tensor([0, 8, 20], dtype=torch.int32)
+
+        def f(q, k, v, cu):
+            return facc.attention(q, k, v, mask_mod="q >= kv", cu_seqlens_q=cu, cu_seqlens_kv=cu, max_seqlen_q=12,
+                                  max_seqlen_kv=12, return_lse=True)
+        got = self.compiled(f)(q, k, v, cu)
+        self.agree(got, f(q, k, v, cu))
+        self.assertEqual((got[0].shape, got[1].shape), ((20, 4, 16), (4, 20)))
+        self.assertEqual(self.recorder.facc_calls(), [1])
+
+    def test_other_arguments(self):
+        q, k, v = qkv(40)
+        counts, indices = torch.ones(1, 1, 3, dtype=torch.int32), torch.arange(3, dtype=torch.int32).expand(3, 3)
+        indices = indices.roll(1, 1).contiguous().view(1, 1, 3, 3)
+        mask = facc.BlockMask(counts, indices, BLOCK_SIZE=16)
+        sinks, used = torch.randn(4), torch.tensor([33], dtype=torch.int32)
+        for more in dict(block_mask=mask), dict(sinks=sinks), dict(seqused_kv=used), dict(scale=0.7):
+            def f(q, k, v):
+                return facc.attention(q, k, v, mask_mod="q >= 0", **more)
+            self.agree(self.compiled(f)(q, k, v), f(q, k, v))
+
+        def g(q, k, v, out):
+            facc.attention(q, k, v, out=out)
+            return out
+        out = torch.empty_like(q)
+        self.agree(self.compiled(g)(q, k, v, out), facc.attention(q, k, v))
+        self.agree(out, facc.attention(q, k, v))
+
+    def test_block_mask_of_flex_attention(self):
+        from torch.nn.attention import flex_attention as flex
+        q, k, v = qkv(40)
+        mask = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device="cpu", BLOCK_SIZE=16)
+
+        def f(q, k, v):
+            return facc.attention(q, k, v, mask_mod="q >= kv", block_mask=mask)
+        self.agree(self.compiled(f)(q, k, v), f(q, k, v))
+        self.assertTrue(torch.allclose(f(q, k, v), facc.attention(q, k, v, mask_mod="q >= kv"), atol=1e-6))
+
+    def test_gradients_are_refused(self):
+        for n, name in enumerate("qkv"):
+            inputs = qkv()
+            inputs[n].requires_grad_()
+            for f in facc.attention, torch.compile(facc.attention, backend="eager"), \
+                    torch.compile(facc.attention, backend="aot_eager", fullgraph=True):
+                torch._dynamo.reset()
+                with self.assertRaisesRegex(Exception, f"{name} requires a gradient"):
+                    f(*inputs)
+                with torch.no_grad():
+                    self.agree(f(*inputs), facc.attention(*(x.detach() for x in inputs)))
+
+    def test_errors_say_where(self):
+        def f(q, k, v):
+            return facc.attention(q, k, v, mask_mod="function(b, h, q, kv)\n  return q.x > kv\nend")
+        for call in f, torch.compile(f, backend="eager", fullgraph=True):
+            with self.assertRaises(facc.Error) as caught:
+                call(*qkv())
+            self.assertEqual((caught.exception.file, caught.exception.line), ("mask_mod", 2))
+
+    def test_operator(self):
+        """torch's own test of an operator: schema, fake results, tracing."""
+        facc.attention(*qkv())
+        facc._op.define()
+        q, k, v = qkv()
+        rest = ("", "q - kv < w", "", -1, [], [], ["w"], [3], [], [], None, True, None, None, None, None, None, None,
+                [], [], None)
+        torch.library.opcheck(torch.ops.facc.attention.default, (q, k, v, *rest))
+        out, lse = torch.ops.facc.attention(q.half(), k.half(), v.half(), *rest)
+        self.assertEqual((out.dtype, lse.dtype, lse.shape), (torch.float16, torch.float32, (1, 4, 9)))
+
+    def test_export(self):
+        class Layer(torch.nn.Module):
+            def forward(self, q, k, v):
+                return facc.attention(q, k, v, mask_mod=CAUSAL)
+        length = torch.export.Dim("length", min=2, max=64)
+        q, k, v = qkv()
+        program = torch.export.export(Layer(), (q, k, v), dynamic_shapes=[{2: length}] * 3)
+        self.assertIn("facc.attention", str(program.graph))
+        q, k, v = qkv(20)
+        self.agree(program.module()(q, k, v), facc.attention(q, k, v, mask_mod=CAUSAL))
+
+    def test_autocast_and_modes(self):
+        q, k, v = qkv(dtype=torch.bfloat16)
+        with torch.inference_mode():
+            self.agree(facc.attention(q, k, v), facc.attention(q, k, v))
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode() as mode:
+            out, lse = facc.attention(*(mode.from_tensor(x) for x in (q, k, v)), return_lse=True)
+        self.assertEqual((out.shape, out.dtype, lse.shape), (q.shape, torch.bfloat16, q.shape[:3]))
+
+    def test_facc_before_torch(self):
+        program = ("import facc, torch\n"
+                   "f = torch.compile(lambda q: facc.attention(q, q, q, mask_mod='q >= kv'), fullgraph=True,\n"
+                   "                  backend='eager')\n"
+                   "q = torch.randn(1, 2, 5, 8)\n"
+                   "assert torch.equal(f(q), facc.attention(q, q, q, mask_mod='q >= kv'))\n")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "runtime" / "python")}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(os.environ.get("FACC_TEST_LONG") == "1", "long")
+    def test_inductor(self):
+        bias = torch.randn(9)
+
+        def f(q, k, v):
+            q = torch.nn.functional.rms_norm(q, (16,))
+            return torch.relu(facc.attention(q, k, v, score_mod="score + bias[kv]", tensors={"bias": bias * 2})) + 1
+        q, k, v = qkv()
+        self.assertTrue(torch.allclose(torch.compile(f, fullgraph=True)(q, k, v), f(q, k, v), atol=1e-6))
+
+
+if __name__ == "__main__":
+    unittest.main()
