@@ -23,13 +23,70 @@ template <int kBuffers, bool kCols, bool kDiags> struct CellTables {
     // Those of the tile of q0 and kv0, by kFillThreads threads.
     template <int kFillThreads>
     __device__ __forceinline__ void fill(const KernelArgs &args, const Variant::Tile &t, int q0,
-                                         int kv0, int buffer)
+                                         int kv0, int slot)
+    {
+        fill_cols<kFillThreads, 1>(args, t, kv0, slot);
+        if constexpr (kDiags)
+            make<kFillThreads, 1>(diag[slot], 0, kDiagonals,
+                                  [&](int i) { return diag_of(args, t, q0, kv0, i); });
+    }
+
+    // The same by one warp, tile after tile: from the slot before it takes what the tile shares with
+    // its neighbour, the last one made, if `follows`. Values are made some at a time, so that their
+    // loads are in flight together.
+    __device__ __forceinline__ void fill_next(const KernelArgs &args, const Variant::Tile &t,
+                                              int q0, int kv0, int slot, bool follows)
+    {
+        constexpr int kAtOnce = 4;
+        fill_cols<32, kAtOnce>(args, t, kv0, slot);
+        if constexpr (kDiags) {
+            constexpr int kShared = kTileM - 1; // diagonals, the first ones of the tile before in kv
+            constexpr int kFirstNew = Variant::kReverse ? kShared : 0;
+            if (follows) {
+                __syncwarp(); // other lanes have written there
+                const Variant::Diag *before = diag[(slot + kBuffers - 1) % kBuffers];
+                for (int i = threadIdx.x % 32; i < kShared; i += 32)
+                    if constexpr (Variant::kReverse)
+                        diag[slot][i] = before[i + kTileN];
+                    else
+                        diag[slot][i + kTileN] = before[i];
+            }
+            make<32, kAtOnce>(diag[slot], follows ? kFirstNew : 0,
+                              follows ? kFirstNew + kTileN : kDiagonals,
+                              [&](int i) { return diag_of(args, t, q0, kv0, i); });
+        }
+    }
+
+  private:
+    static __device__ __forceinline__ Variant::Diag diag_of(const KernelArgs &args,
+                                                            const Variant::Tile &t, int q0, int kv0,
+                                                            int i)
+    {
+        return Variant::diag(args, t, q0 - kv0 + i - (kTileN - 1));
+    }
+
+    template <int kThreads, int kAtOnce>
+    __device__ __forceinline__ void fill_cols(const KernelArgs &args, const Variant::Tile &t,
+                                              int kv0, int slot)
     {
         if constexpr (kCols)
-            for (int i = threadIdx.x % kFillThreads; i < kTileN; i += kFillThreads)
-                col[buffer][i / 2].of[i % 2] = Variant::col(args, t, kv0 + i);
-        if constexpr (kDiags)
-            for (int i = threadIdx.x % kFillThreads; i < kDiagonals; i += kFillThreads)
-                diag[buffer][i] = Variant::diag(args, t, q0 - kv0 + i - (kTileN - 1));
+            make<kThreads, kAtOnce>(&col[slot][0].of[0], 0, kTileN,
+                                    [&](int i) { return Variant::col(args, t, kv0 + i); });
+    }
+
+    // to[first .. end) by kThreads threads.
+    template <int kThreads, int kAtOnce, class Value, class Make>
+    static __device__ __forceinline__ void make(Value *to, int first, int end, const Make &value)
+    {
+        for (int i = first + threadIdx.x % kThreads; i < end; i += kAtOnce * kThreads) {
+            Value values[kAtOnce];
+#pragma unroll
+            for (int j = 0; j < kAtOnce; ++j)
+                values[j] = value(i + j * kThreads);
+#pragma unroll
+            for (int j = 0; j < kAtOnce; ++j)
+                if (i + j * kThreads < end)
+                    to[i + j * kThreads] = values[j];
+        }
     }
 };

@@ -23,8 +23,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             schedule_items(args, c, tiles);
         else if (warp == kConsumerWarps + 1)
             load_tiles(args, c, tiles);
-        else if (warp < kConsumerWarps + 2 + kValueWarps)
+        else if (warp == kConsumerWarps + 2)
             load_values(args, c, tiles);
+        else if constexpr (kTables)
+            make_tables(args, c);
     } else {
         take_registers<kConsumerRegisters>();
         Consumer consumer(args, c, tiles, warp / 4);

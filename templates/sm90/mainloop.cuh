@@ -116,7 +116,7 @@ class Consumer
 __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, unsigned load,
                                                 Weights &p)
 {
-    const unsigned slot = load % kStages;
+    const unsigned slot = load % kTableSlots;
     const int kv0 = v.tile * kTileN;
     Rows rows;
     if constexpr (kHasRows) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
         }
     }
     if constexpr (kTables)
-        c_.table_full[slot].wait_full(load, kStages);
+        c_.table_full[slot].wait_full(load, kTableSlots);
     if (first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
         !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p)) {
         rescale_ = true;
@@ -138,6 +138,8 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     } else {
         rescale_ = false;
     }
+    if constexpr (kTables)
+        c_.table_empty[slot].arrive_warp();
 }
 
 __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)

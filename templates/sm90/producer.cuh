@@ -247,13 +247,12 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
     runs.write(kRunStop);
 }
 
-// Loads V of each tile that is loaded, and makes its tables in the same slot. By the last warps of
-// the CTA.
-__device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, const Tiles &tiles)
+// Calls visit(w, tile, load, follows) for each tile that is loaded; follows: the one before was its
+// neighbour. By one warp.
+template <class Visit>
+__device__ __forceinline__ void follow_runs(Control &c, const Visit &visit)
 {
     unsigned load = 0, item = 0;
-    const bool loads = threadIdx.x == 32 * (kConsumerWarps + 2);
-    tma_prefetch_map(args.tensor_map[2]);
 #pragma unroll 1
     for (unsigned n = 0;; ++n) {
         c.run_full[n % kRuns].wait_full(n, kRuns);
@@ -263,26 +262,35 @@ __device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, 
             break;
         const Work &w = c.item[item % kItems];
 #pragma unroll 1
-        for (int i = 0; i < run.tiles; ++i, ++load) {
-            const int tile = run.tile + (Variant::kReverse ? -i : i);
-            const unsigned slot = load % kStages;
-            const int row = w.kv_start + tile * kTileN, h = w.v_h, b = w.v_b;
-            if constexpr (kTables) {
-                c.v_empty[slot].wait_empty(load, kStages);
-                if (loads)
-                    load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot], row, h,
-                                        b);
-                c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN,
-                                               static_cast<int>(slot));
-                c.table_full[slot].arrive();
-            } else if (loads) {
-                c.v_empty[slot].wait_empty(load, kStages);
-                load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot], row, h, b);
-            }
-        }
+        for (int i = 0; i < run.tiles; ++i, ++load)
+            visit(w, run.tile + (Variant::kReverse ? -i : i), load, i > 0);
         if (run.kind != kRunTiles) {
             c.item_empty[item % kItems].arrive_warp();
             ++item;
         }
     }
+}
+
+__device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, const Tiles &tiles)
+{
+    tma_prefetch_map(args.tensor_map[2]);
+    follow_runs(c, [&](const Work &w, int tile, unsigned load, bool) {
+        const unsigned slot = load % kStages;
+        if (threadIdx.x % 32 == 0) {
+            c.v_empty[slot].wait_empty(load, kStages);
+            load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot],
+                                w.kv_start + tile * kTileN, w.v_h, w.v_b);
+        }
+    });
+}
+
+// Values of columns and diagonals.
+__device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
+{
+    follow_runs(c, [&](const Work &w, int tile, unsigned load, bool follows) {
+        const unsigned slot = load % kTableSlots;
+        c.table_empty[slot].wait_empty(load, kTableSlots);
+        c.stage.fill_next(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot), follows);
+        c.table_full[slot].arrive();
+    });
 }

@@ -3,8 +3,8 @@
 //
 // A CTA stays on its multiprocessor and works through query tiles (items) of kTileM rows: 64 for
 // each of its kGroups consumer warpgroups, whose warps own 16 whole rows each. The last warpgroup
-// produces: one warp finds items and loads Q, one finds KV tiles and loads K, one or two load V and
-// make tables of column and diagonal values.
+// produces: one warp finds items and loads Q, one finds KV tiles and loads K, one loads V, and one
+// makes tables of column and diagonal values, if there are any.
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
 // wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K
@@ -57,7 +57,8 @@ constexpr int kFixedBytes =
     static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
 constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
 constexpr int kRowTableBytes = static_cast<int>(kItems * kTileM * sizeof(Variant::Row));
-constexpr int kColBytes = kStages * kColTableBytes, kDiagBytes = kStages * kDiagTableBytes;
+constexpr unsigned kTableSlots = kStages; // not those of V, which are let go a product later
+constexpr int kColBytes = kTableSlots * kColTableBytes, kDiagBytes = kTableSlots * kDiagTableBytes;
 constexpr bool kHasRows = !__is_empty(Variant::Row);
 constexpr bool kRowsShared = kHasRows && kRowTableBytes <= kRoom;
 constexpr int kRoomOfCols = kRoom - (kRowsShared ? kRowTableBytes : 0);
@@ -93,8 +94,8 @@ struct Run {
 };
 
 constexpr bool kTables = kStageCol || kStageDiag;
-constexpr int kValueWarps = kTables ? 2 : 1; // these load V and make tables
-struct Stage : CellTables<kStages, kStageCol, kStageDiag> {
+constexpr int kFollowers = kTables ? 2 : 1; // producer warps that follow runs: for V, for tables
+struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag> {
 };
 
 // Of one thread, for its rows g and g + 8.
@@ -138,7 +139,7 @@ struct Control {
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
     Barrier run_full[kRuns], run_empty[kRuns];
-    Barrier table_full[kStages];
+    Barrier table_full[kTableSlots], table_empty[kTableSlots];
     Barrier started; // phase i: the loads of item i have begun
     Run run[kRuns];
     facc_schedule_bits window[kGroups]; // for the load warp, whose registers are few
@@ -189,9 +190,12 @@ __device__ __forceinline__ void init_barriers(const Control &c)
     for (int i = 0; i < kStages; ++i) {
         c.k_full[i].init(1);
         c.v_full[i].init(1);
-        c.table_full[i].init(32 * kValueWarps);
         c.k_empty[i].init(kConsumerWarps);
         c.v_empty[i].init(kConsumerWarps);
+    }
+    for (unsigned i = 0; i < kTableSlots; ++i) {
+        c.table_full[i].init(32);
+        c.table_empty[i].init(kConsumerWarps);
     }
     for (int i = 0; i < kQBuffers; ++i)
         for (int g = 0; g < kGroups; ++g) {
@@ -200,11 +204,11 @@ __device__ __forceinline__ void init_barriers(const Control &c)
         }
     for (unsigned i = 0; i < kItems; ++i) {
         c.item_full[i].init(32);
-        c.item_empty[i].init(kConsumerWarps + 1 + kValueWarps);
+        c.item_empty[i].init(kConsumerWarps + 1 + kFollowers);
     }
     for (unsigned i = 0; i < kRuns; ++i) {
         c.run_full[i].init(1);
-        c.run_empty[i].init(kConsumerWarps + kValueWarps);
+        c.run_empty[i].init(kConsumerWarps + kFollowers);
     }
     c.started.init(1);
     mbarrier_fence_init();

@@ -38,7 +38,7 @@ VARIANTS = {
     "at_once": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0", "-DHOST_AT_ONCE=1"]),
     "tables": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
     "bounded": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=0", "-DHOST_TABLES=1"]),
-    "bounded_reverse": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=1", "-DHOST_TABLES=0"]),
+    "bounded_reverse": (LISTED, 0, False, ["-DHOST_LISTED=0", "-DHOST_REVERSE=1", "-DHOST_TABLES=1"]),
 }
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
@@ -53,7 +53,7 @@ SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
-SOFTMAX_FILE = "sm90/softmax.cuh"
+SOFTMAX_FILE, TABLES = "sm90/softmax.cuh", "common/tables.cuh"
 MUTATIONS = [
     # runs
     (VISITS, "c_.run_full[slot].wait_full(runs_, kRuns);", ";", "tags.listed.2.2"),
@@ -86,16 +86,18 @@ MUTATIONS = [
     (SOFTMAX_FILE, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
     # K, V, tables
     (PRODUCER, "c.k_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
-    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);\n                if (loads)", "if (loads)", "tags.tables.3.1"),
-    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);\n                load_tile", "load_tile", "tags.plain.2.2"),
+    (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
     (PRODUCER, "row += Variant::kReverse ? -kTileN : kTileN;", "row += kTileN;", "tags.reverse.3.2"),
     (PRODUCER, "Variant::kReverse ? -i : i", "i", "tags.reverse.3.2"),
-    (PRODUCER, "c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN,\n"
-     "                                               static_cast<int>(slot));\n"
-     "                c.table_full[slot].arrive();",
-     "c.table_full[slot].arrive();\n"
-     "                c.stage.fill<32 * kValueWarps>(args, w.t, w.q0, tile * kTileN, slot);", "tags.tables.2.1"),
-    (MAINLOOP, "c_.table_full[slot].wait_full(load, kStages);", ";", "tags.tables.2.1"),
+    (PRODUCER, "c.table_empty[slot].wait_empty(load, kTableSlots);", ";", "tags.tables.3.1"),
+    (PRODUCER, "        c.stage.fill_next(", "        c.table_full[slot].arrive();\n        c.stage.fill_next(", "tags.tables.2.1"),
+    (PRODUCER, "load, i > 0)", "load, load > 0)", "tags.tables.2.2"),
+    (TABLES, "before[i + kTileN]", "before[i + kTileN - 1]", "tags.bounded_reverse.2.1"),
+    (TABLES, "diag[slot][i + kTileN] = before[i]", "diag[slot][i] = before[i]", "tags.tables.2.1"),
+    (TABLES, "kReverse ? kShared : 0", "kReverse ? kTileN : 0", "tags.bounded_reverse.3.1"),
+    (TABLES, "kBuffers - 1) % kBuffers", "1) % kBuffers", "tags.tables.3.2.4"),
+    (MAINLOOP, "c_.table_full[slot].wait_full(load, kTableSlots);", ";", "tags.tables.2.1"),
+    (MAINLOOP, "        c_.table_empty[slot].arrive_warp();", ";", "tags.tables.2.1"),
     (MAINLOOP, "        wait_k(visits_.load());", ";", "tags.plain.2.2"),
     (MAINLOOP, "        wait_v(last);\n", "", "tags.plain.2.2"),
     (MAINLOOP, "v_descriptor(visits_.held())", "v_descriptor(visits_.load())", "tags.plain.2.1"),

@@ -212,15 +212,14 @@ static void name_barriers(simt::Cta &cta)
     for (int i = 0; i < kStages; ++i) {
         name(control.k_full[i], "k_full", i);
         name(control.v_full[i], "v_full", i);
-        name(control.table_full[i], "table_full", i);
         name(control.k_empty[i], "k_empty", i, spoil(cta.shared + at.k(i), kTags ? 4 : kBytesK));
-        name(control.v_empty[i], "v_empty", i, [=, &cta, &control] {
-            memset(cta.shared + at.v(i), 0xff, kTags ? 4 : kBytesV);
-            if (kTables) {
-                memset(&control.stage.col[i], 0xff, sizeof control.stage.col[i]);
-                memset(&control.stage.diag[i], 0xff, sizeof control.stage.diag[i]);
-            }
-        });
+        name(control.v_empty[i], "v_empty", i, spoil(cta.shared + at.v(i), kTags ? 4 : kBytesV));
+    }
+    for (unsigned i = 0; i < kTableSlots; ++i) {
+        name(control.table_full[i], "table_full", i);
+        // Not the diagonals, which the next tile's are copied from.
+        name(control.table_empty[i], "table_empty", i,
+             spoil(&control.stage.col[i], sizeof control.stage.col[i]));
     }
     for (int i = 0; i < kQBuffers; ++i)
         for (int g = 0; g < kGroups; ++g) {
