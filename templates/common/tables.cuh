@@ -31,16 +31,17 @@ template <int kBuffers, bool kCols, bool kDiags> struct CellTables {
                                   [&](int i) { return diag_of(args, t, q0, kv0, i); });
     }
 
-    // The same by one warp, tile after tile: from the slot before it takes what the tile shares with
-    // its neighbour, the last one made, if `follows`. Values are made some at a time, so that their
-    // loads are in flight together.
+    // The same by one warp, tile after tile: from the slot before it takes what the tile shares
+    // with its neighbour, the last one made, if `follows`. Values are made some at a time, so that
+    // their loads are in flight together.
     __device__ __forceinline__ void fill_next(const KernelArgs &args, const Variant::Tile &t,
                                               int q0, int kv0, int slot, bool follows)
     {
         constexpr int kAtOnce = 4;
         fill_cols<32, kAtOnce>(args, t, kv0, slot);
         if constexpr (kDiags) {
-            constexpr int kShared = kTileM - 1; // diagonals, the first ones of the tile before in kv
+            constexpr int kShared =
+                kTileM - 1; // diagonals, the first ones of the tile before in kv
             constexpr int kFirstNew = Variant::kReverse ? kShared : 0;
             if (follows) {
                 __syncwarp(); // other lanes have written there
@@ -58,9 +59,8 @@ template <int kBuffers, bool kCols, bool kDiags> struct CellTables {
     }
 
   private:
-    static __device__ __forceinline__ Variant::Diag diag_of(const KernelArgs &args,
-                                                            const Variant::Tile &t, int q0, int kv0,
-                                                            int i)
+    static __device__ __forceinline__ Variant::Diag
+    diag_of(const KernelArgs &args, const Variant::Tile &t, int q0, int kv0, int i)
     {
         return Variant::diag(args, t, q0 - kv0 + i - (kTileN - 1));
     }
