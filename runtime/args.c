@@ -192,11 +192,18 @@ static bool whole(const struct check *c, const char *name, const facc_tensor *t,
            (c->rules->sizes_only || data_there(c, name, t));
 }
 
+/* With an image of V its data is not read. */
+static bool v_whole(const struct check *c, const facc_tensor *v, bool image)
+{
+    return described(c, "v", v, 4, "[B, Hkv, Skv, Dv]") &&
+           (image || c->rules->sizes_only || data_there(c, "v", v));
+}
+
 static bool tensors_whole(const struct check *c, const facc_args *a)
 {
     return whole(c, "q", &a->q, 4, "[B, H, Sq, D]") &&
            whole(c, "k", &a->k, 4, "[B, Hkv, Skv, D]") &&
-           whole(c, "v", &a->v, 4, "[B, Hkv, Skv, Dv]") &&
+           v_whole(c, &a->v, a->v_image != NULL) &&
            whole(c, "o", &a->o, 4, "[B, H, Sq, Dv]") &&
            (!a->lse.data || whole(c, "lse", &a->lse, 3, "[B, H, Sq]"));
 }
@@ -432,7 +439,7 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
            tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
            sinks_fit(&c, args, sizes) && scale_fits(&c, args) &&
-           captures_fit(&c, args, sizes);
+           args_fp8(args, rules, sizes, d) && captures_fit(&c, args, sizes);
 }
 
 double args_scale(const facc_args *args, const struct args_sizes *sizes)

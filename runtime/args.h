@@ -27,6 +27,7 @@ struct args_rules {
     bool block_mask;          /* GPU: made for a block mask, else for none */
     bool packed;              /* GPU: for packed sequences, else for none */
     bool sinks;               /* GPU: for sinks, else for none */
+    bool block_scales;        /* GPU: for descales of blocks, else for none */
     bool sizes_only;          /* q, k, v, o, lse, sinks: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
     facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */
@@ -43,6 +44,9 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
 bool args_sequences(const facc_args *args, const struct args_rules *rules,
                     const struct signature *signature, struct args_sizes *z,
                     struct diag *d);
+/* And of what FP8 brings: args_fp8.c. *z is whole. */
+bool args_fp8(const facc_args *args, const struct args_rules *rules,
+              const struct args_sizes *z, struct diag *d);
 /* args->scale, or its default. */
 double args_scale(const facc_args *args, const struct args_sizes *sizes);
 

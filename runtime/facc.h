@@ -250,7 +250,7 @@ enum {
 typedef struct facc_variant {
     size_t struct_size;
     facc_dtype dtype;     /* of Q, K, V: F16 or BF16 on the GPU */
-    facc_dtype out_dtype; /* of O; 0: same as dtype */
+    facc_dtype out_dtype; /* of O; 0: same as dtype, BF16 for FP8 */
     int32_t head_dim;     /* of Q and K: a multiple of 8 up to 256 */
     int32_t head_dim_v;   /* of V and O; 0: head_dim */
     int32_t arch;         /* 80 86 89 90 100 120; 0: that of `device` */
@@ -262,6 +262,9 @@ typedef struct facc_variant {
     int32_t sinks;        /* nonzero: launches bring args.sinks; 0: not */
     int32_t layout;       /* FACC_LAYOUT_… */
     int32_t family;       /* FACC_FAMILY_… */
+    int32_t block_scales; /* FP8; nonzero: launches bring a descale of rank 3,
+                             of blocks of rows; 0: they must not */
+    int32_t reserved0;
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -320,7 +323,26 @@ typedef struct facc_block_mask {
  * Sinks are not scaled by `scale`, and no mod sees them. A row of which no key
  * counts gives 0 and LSE = sink; rows beyond seqused_q 0 and -inf as ever. A
  * sink of -inf is none; one of +inf or NaN makes O and LSE NaN in rows with
- * keys, as inf - inf and NaN do. */
+ * keys, as inf - inf and NaN do.
+ *
+ * FP8: Q, K and V stand for q * descale_q, k * descale_k and v * descale_v +
+ * v_mean. A descale is one f32 (rank 0), one for each KV head ([B, Hkv]; that
+ * of Q also for each query head, [B, H]), or one for each block of rows besides
+ * ([B, Hkv, blocks]): rows i * descale_block_q .. and i * descale_block_kv ..
+ * of a sequence, from its start, whatever the kernel's tiles; both are
+ * multiples of 32, and there are at least as many blocks as the longest
+ * sequence has. Of packed sequences B is n_seqs. Strides are any: 0 shares a
+ * value. Values are any finite numbers, read when the work runs: they never
+ * make another kernel. V's are best powers of two. v_mean is [B, Hkv, Dv], the
+ * last dimension with stride 1: what was subtracted of each channel before
+ * rounding. facc_quantize makes all of these.
+ *
+ * GPU kernels read V transposed. v_image brings it so, as facc_quantize writes
+ * it: then v says shape and dtype, its data is not read and may be NULL.
+ * Without it a launch transposes V into the workspace first. It is [B, Hkv,
+ * chunks, 32 * Dv] of V's dtype, packed [1, Hkv, chunks, 32 * Dv]; chunks as
+ * facc_v_chunks says; its last two dimensions are contiguous, on the GPU data
+ * and the strides of B and Hkv multiples of 128 bytes. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;
@@ -348,8 +370,18 @@ typedef struct facc_args {
     int32_t reserved0;
     const facc_block_mask *block_mask; /* or NULL; see facc_variant */
     const facc_tensor *sinks;          /* or NULL; see facc_variant */
+    /* FP8 */
+    const facc_tensor *descale_q, *descale_k, *descale_v; /* or NULL: 1 */
+    int32_t descale_block_q, descale_block_kv; /* rows; 0: no blocks */
+    const facc_tensor *v_mean;                 /* or NULL: 0 */
+    const facc_tensor *v_image;                /* or NULL */
 } facc_args;
 #define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
+
+/* Chunks of 32 rows that the image of V has for each (b, KV head) of sequences
+ * of up to `rows` rows; of packed ones, n_seqs of them in `rows` rows together,
+ * for each KV head. n_seqs 0: not packed. */
+FACC_API int64_t facc_v_chunks(int64_t rows, int32_t n_seqs);
 
 typedef struct facc_kernel facc_kernel;
 

@@ -82,6 +82,15 @@ static bool captures_fit(const facc_program *p, struct diag *d)
               sizeof(struct facc_captured)));
 }
 
+static bool scales_fit(const facc_variant *v, struct diag *d)
+{
+    if (!v->block_scales || dtype_is_fp8((enum dtype)v->dtype))
+        return true;
+    return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
+                    "variant.block_scales is for e4m3 and e5m2, dtype is %s",
+                    facc_dtype_name(v->dtype));
+}
+
 static bool configure(const facc_program *p, const facc_variant *v, int arch,
                       int family, struct plan *plan, struct diag *d)
 {
@@ -92,6 +101,7 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
         return false;
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
+    plan->config.block_scales = v->block_scales != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
@@ -117,7 +127,8 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     int arch, family[SELECT_MAX_FAMILIES];
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !resolve_arch(ctx, &v, &arch, d))
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
+        !scales_fit(&v, d) || !resolve_arch(ctx, &v, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);
     for (int i = 0; i < n; i++)

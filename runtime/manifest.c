@@ -74,10 +74,11 @@ static bool add_line(struct lines *set, const char *line, size_t size,
     E(packed)                                                                  \
     E(sinks)                                                                   \
     E(layout)                                                                  \
-    E(family)
-_Static_assert(offsetof(facc_variant, family) + sizeof(int32_t) ==
+    E(family)                                                                  \
+    E(block_scales)
+_Static_assert(offsetof(facc_variant, reserved0) + sizeof(int32_t) ==
                    sizeof(facc_variant),
-               "a field behind family: VARIANT_INTS lacks it");
+               "a field behind block_scales: VARIANT_INTS lacks it");
 
 static bool add_dtype(cJSON *o, const char *name, facc_dtype t)
 {

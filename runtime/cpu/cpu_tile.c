@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/cpu/cpu_convert.h"
+#include "runtime/cpu/cpu_fp8.h"
 #include "runtime/cpu/cpu_mask.h"
 
 enum { M = CPU_TILE_M, N = CPU_TILE_N, GROUP = 16 };
@@ -154,6 +155,10 @@ static void load_v_row(const struct cpu_call *call, struct cpu_scratch *s,
                        const struct tile *t, int j)
 {
     const facc_tensor *v = &call->args->v;
+    if (call->args->v_image != NULL) {
+        cpu_fp8_image_row(call, t->b, t->hkv, t->kv0 + j, s->rows);
+        return;
+    }
     cpu_load_row(s->rows, (enum dtype)v->dtype,
                  at(v, call->args->cu_seqlens_kv, t->b, t->hkv, t->kv0 + j),
                  v->stride[3], call->size.Dv);
@@ -285,6 +290,8 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
                      const struct tile *t, struct diag *d)
 {
     const struct cpu_kernels *k = call->kernels;
+    const struct cpu_cells cells = {t->b,    t->h,   t->hkv, t->q0,
+                                    t->rows, t->kv0, t->n};
     int dim = call->size.D, n32 = (t->n + 31) / 32 * 32;
     if (s->eval != NULL && !eval_tile(s->eval, t->b, t->h, t->kv0, t->n, d))
         return false;
@@ -298,12 +305,14 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
     load_k(call, s, t);
     k->gemm(false, call->scale, t->rows, n32, dim, s->q, (size_t)dim, s->k,
             s->s, N);
+    cpu_fp8_scores(call, &cells, s->s, N);
     if (!score_rows(call, s, t, d))
         return false;
     bool special = load_v(call, s, t);
     if (special)
         note_dead(call, s, t);
     softmax_rows(call, s, t);
+    cpu_fp8_weights(call, &cells, s->s, N);
     if (special)
         add_special(call, s, t);
     else
@@ -342,12 +351,15 @@ static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
     const facc_tensor *o = &call->args->o, *lse = &call->args->lse;
     const int32_t *cu = call->args->cu_seqlens_q;
     const void *row = row_of(call, s->o, i, s->dv_pad);
+    const float *mean = cpu_fp8_mean(call, t->b, t->hkv);
     struct total all = {0, 0, -INFINITY};
     if (used)
         all = total_of(call, t->h, s->m[i], s->l[i]);
     for (int c = 0; c < call->size.Dv; c++) {
         double x = call->f64 ? ((const double *)row)[c]
                              : (double)((const float *)row)[c];
+        if (mean != NULL) /* of the weights that keys have, not sinks */
+            x += (double)mean[c] * s->l[i];
         s->out[c] = all.sum == 0 ? 0 : x * all.factor / all.sum;
     }
     cpu_store_row((enum dtype)o->dtype, at(o, cu, t->b, t->h, t->q0 + i),
