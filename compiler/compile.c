@@ -55,7 +55,8 @@ static bool build(struct program *p, const struct alloc *a, const char *text,
            verify(g, &p->roots) && pass_congruence(g, &p->roots) &&
            verify(g, &p->roots) &&
            pass_verdict(g, p->roots.keep, &p->verdict) &&
-           verify(g, &p->roots) &&
+           verify(g, &p->roots) && pass_dot(g, &p->roots, &p->dot) &&
+           verify(g, &p->dot.roots) &&
            (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL &&
            (p->verdict_plan = verdict_plan_new(g, &p->verdict)) != NULL;
 }

@@ -21,6 +21,7 @@ struct program {
     struct arena *arena; /* owns the program itself and all below */
     struct ir_graph *graph;
     struct ir_roots roots;          /* after all passes */
+    struct dot_term dot;            /* of roots */
     struct eval_plan *plan;         /* of roots */
     struct verdict_program verdict; /* of roots.keep */
     struct verdict_plan *verdict_plan;

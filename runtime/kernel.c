@@ -97,7 +97,7 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     const struct eval_plan *e = p->compiled->plan;
     plan->arch = arch;
     if (!select_config(v, arch, family, eval_plan_cost(e),
-                       eval_plan_has_mask(e), &plan->config, d))
+                       eval_plan_has_mask(e), NULL, &plan->config, d))
         return false;
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;

@@ -123,6 +123,8 @@ static const struct sm90_rule sm90_rules[] = {
     {192, 192, 128, 96, 1, 2},
     /* 755 / 729 (726 / 622); 80 columns fit as well, not timed */
     {256, 256, 128, 64, 1, 2},
+    /* beside more than 16 extra columns */
+    {256, 256, 128, 48, 1, 2},
 };
 enum { SM90_SHARED = 227 * 1024 };
 
@@ -134,7 +136,7 @@ static int padded(int dim)
 /* The same sum as kBytesNeeded of templates/sm80/shape.cuh. */
 static int shared_bytes(const struct unit_config *c)
 {
-    const int row = 2 * padded(c->head_dim) + 16;
+    const int row = 2 * (padded(c->head_dim) + emit_extra_dim(c)) + 16;
     const int row_v = 2 * padded(c->head_dim_v) + 16;
     const int loop = c->tile_m * row + c->stages * c->tile_n * (row + row_v);
     const int output = c->out_dtype == DTYPE_F32 ? 0 : c->tile_m * row_v;
@@ -238,9 +240,17 @@ int select_families(const facc_variant *v, int arch,
 
 /* ---- tiles -------------------------------------------------------------- */
 
+/* The larger of the head dims; extra columns count as Q's and K's. */
+static int widest(const struct unit_config *c)
+{
+    const int qk = c->head_dim + emit_extra_dim(c);
+    const int dim = qk > c->head_dim_v ? qk : c->head_dim_v;
+    return dim < MAX_HEAD_DIM ? dim : MAX_HEAD_DIM;
+}
+
 static bool sm80_tile(struct unit_config *c, int arch, bool masked)
 {
-    const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
+    const int dim = widest(c);
     const size_t n = sizeof tile_rules / sizeof tile_rules[0];
     c->family = "sm80";
     c->q_buffers = 1;
@@ -260,13 +270,23 @@ static bool sm80_tile(struct unit_config *c, int arch, bool masked)
     return false;
 }
 
-/* Q, K and V in panels of 64 columns: what the template lays out, but for its
- * barriers and tables. */
+/* extra_room() of templates/sm90/extra.cuh: whole KiB. */
+static int extra_room(const struct unit_config *c, int rows)
+{
+    const int n = emit_extra_dim(c);
+    const int row = n <= 16 ? 32 : n <= 32 ? 64 : 128;
+    return ((n + 63) / 64 * rows * row + 1023) / 1024 * 1024;
+}
+
+/* Q, K and V in panels of 64 columns, and extra ones: what the template lays
+ * out, but for its barriers and tables. */
 static int panel_bytes(const struct unit_config *c)
 {
     const int qk = (c->head_dim + 63) / 64, v = (c->head_dim_v + 63) / 64;
-    return 128 *
-           (c->q_buffers * c->tile_m * qk + c->stages * c->tile_n * (qk + v));
+    const int extra = c->q_buffers * c->tile_m / 64 * extra_room(c, 64) +
+                      c->stages * extra_room(c, c->tile_n);
+    return extra + 128 * (c->q_buffers * c->tile_m * qk +
+                          c->stages * c->tile_n * (qk + v));
 }
 
 static bool sm90_tile(struct unit_config *c)
@@ -291,7 +311,8 @@ static bool sm90_tile(struct unit_config *c)
 }
 
 bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
-                   bool has_mask, struct unit_config *out, struct diag *d)
+                   bool has_mask, const struct dot_term *dot,
+                   struct unit_config *out, struct diag *d)
 {
     (void)mod_cost; /* see tile_rules */
     const enum dtype dtype = (enum dtype)v->dtype;
@@ -306,7 +327,8 @@ bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
                             .head_dim_v = v->head_dim_v == 0 ? v->head_dim
                                                              : v->head_dim_v,
                             .check_bounds = v->check_bounds != 0,
-                            .block_mask = v->block_mask != 0};
+                            .block_mask = v->block_mask != 0,
+                            .dot = dot};
     if (family == FACC_FAMILY_SM90
             ? !sm90_tile(&c)
             : !sm80_tile(&c, arch, has_mask || c.block_mask))

@@ -22,10 +22,11 @@ int select_families(const facc_variant *v, int arch,
  * can do on `arch` (80 86 89 90 100 120, already resolved: never 0) and fills
  * *out for one of its families, shared_bytes included. mod_cost is
  * eval_plan_cost of the program, has_mask whether it masks cells (a block mask
- * does, too). False: *d has DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason
- * and the way out. */
+ * does, too). dot: a product whose columns join Q K^T, or NULL. False: *d has
+ * DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason and the way out. */
 bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
-                   bool has_mask, struct unit_config *out, struct diag *d);
+                   bool has_mask, const struct dot_term *dot,
+                   struct unit_config *out, struct diag *d);
 
 /* Whether it is of family sm90. */
 static inline bool select_is_sm90(const struct unit_config *c)

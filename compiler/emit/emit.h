@@ -6,6 +6,7 @@
 #define FACC_EMIT_H
 
 #include "compiler/ir/ir.h"
+#include "compiler/passes/passes.h"
 #include "compiler/passes/verdict.h"
 
 struct unit_config {
@@ -26,7 +27,15 @@ struct unit_config {
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
     bool sinks;               /* launches bring sinks */
     bool block_scales; /* FP8: launches bring descales of blocks of rows */
+    const struct dot_term *dot; /* the program's, which the kernel makes beside
+                                   Q K^T; NULL: cell by cell, if it has one */
 };
+
+/* Columns that join the products of Q K^T besides the head dim's. */
+static inline int emit_extra_dim(const struct unit_config *c)
+{
+    return c->dot ? c->dot->n : 0;
+}
 
 /* The unit of the kernels that make a schedule, for the launches of a kernel:
  * one text for every family, tile and dtype, and for every head dim unless the

@@ -276,12 +276,49 @@ static void add_narrow(struct strbuf *out, const char *member)
                 member ? member : "-1.0f", member ? ".limit" : "");
 }
 
+/* Where a tensor's rows lie that join Q K^T. */
+struct rows_text {
+    const char *at[IR_MAX_RANK]; /* by dimension; the rows' own: the first */
+};
+
 struct texts {
+    struct rows_text row, col;
+    const char *factor; /* of their products */
     const char *score, *mask, *multiplier, *shift;
     const char *offset; /* statement of offset_by, or NULL */
     const char *narrow; /* Tile's member for the cheap form, or NULL */
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
+
+static void add_rows(const struct emitter *e, struct strbuf *out,
+                     const char *name, const struct dot_rows *r,
+                     const struct rows_text *t)
+{
+    const struct ir_graph *g = e->g;
+    const int rank = g->tensors[r->tensor].rank;
+    strbuf_addf(
+        out,
+        "\n    struct %s {\n        static constexpr int kTensor = %d, "
+        "kRank = %d, kDim = %d;\n        static constexpr bool kShifted "
+        "= %s;\n        static FACC_FN void at(const KernelArgs &args, "
+        "const Tile &t, int (&at)[%d])\n        {\n",
+        name, r->tensor, rank, r->dim, emit_bool(r->shifted), rank - 1);
+    for (int d = 0; d + 1 < rank; d++)
+        strbuf_addf(out, "            at[%d] = %s;\n", d, t->at[d]);
+    strbuf_add(out, "        }\n    };\n");
+}
+
+/* The product that joins Q K^T. */
+static void add_dot(const struct emitter *e, const struct texts *t,
+                    struct strbuf *out)
+{
+    const struct dot_term *dot = e->config->dot;
+    if (!dot)
+        return;
+    add_rows(e, out, "DotRows", &dot->row, &t->row);
+    add_rows(e, out, "DotCols", &dot->col, &t->col);
+    add_constant(out, "dot_factor", t->factor);
+}
 
 static void add_variant(struct emitter *e, const struct texts *t,
                         struct strbuf *out)
@@ -323,6 +360,7 @@ static void add_variant(struct emitter *e, const struct texts *t,
     add_offset(out, t->offset);
     add_narrow(out, t->narrow);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
+    add_dot(e, t, out);
     strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
                     "&args, const Tile &t, int q_first, int q_last)\n"
                     "    {\n");
@@ -336,6 +374,30 @@ static void add_variant(struct emitter *e, const struct texts *t,
     strbuf_add(out, "};\n");
 }
 
+/* All of tile scope: members of Tile, or leaves. */
+static void write_rows(struct emitter *e, const struct dot_rows *r,
+                       struct rows_text *t)
+{
+    for (int d = 0; d + 1 < e->g->tensors[r->tensor].rank; d++) {
+        const ir_ref x =
+            d == r->dim ? r->first : ir_arg(e->g, r->load, (uint32_t)d);
+        const char *text = writer_bare(e, expr_text(e, PLACE_SCORE, x));
+        t->at[d] = expr_fits_int(e->range[x])
+                       ? text
+                       : writer_format(e, "facc_saturate(%s)", text);
+    }
+}
+
+static void write_dot(struct emitter *e, struct texts *t)
+{
+    const struct dot_term *dot = e->config->dot;
+    if (!dot)
+        return;
+    write_rows(e, &dot->row, &t->row);
+    write_rows(e, &dot->col, &t->col);
+    t->factor = writer_bare(e, expr_text(e, PLACE_SCORE, dot->factor));
+}
+
 static void write_places(struct emitter *e, const struct score_frame *frame,
                          ir_ref keep, const struct plain_bounds *bounds,
                          struct texts *t)
@@ -346,6 +408,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
     t->narrow = score_narrow(e, frame);
     t->multiplier = expr_float_const(e, frame->multiplier);
     t->shift = expr_float_const(e, frame->shift);
+    write_dot(e, t);
     writer_count_uses(e, PLACE_MASK, keep);
     t->mask = writer_bare(e, expr_text(e, PLACE_MASK, keep));
     t->always_partial = e->config->check_bounds;
@@ -415,6 +478,8 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
     struct emitter e = {.g = g, .arena = out->arena, .config = c};
     struct plain_bounds bounds;
     struct score_frame frame;
+    if (c->dot)
+        roots = &c->dot->roots;
     e.file = base_name(g->file);
     e.var_b = ir_var(g, IR_VAR_B);
     e.verdict = emit_planned(v, c) ? v : NULL;

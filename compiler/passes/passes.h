@@ -70,4 +70,26 @@ bool plain_bound_is_usable(const struct plain_bound *b, int64_t rest_lo,
  * of a tile decide its verdict. */
 bool pass_plain(struct ir_graph *g, ir_ref keep, bool *plain);
 
+/* dot.c. score = F(SCORE + factor * DOT): a product of vectors that kernels
+ * make beside Q K^T. */
+struct dot_rows { /* the vectors of rows, or of columns */
+    ir_ref load;  /* of the first element, as DOT has it */
+    int tensor, dim;
+    ir_ref first; /* q, or kv, plus this is the index in `dim`; the other
+                     indices are of tile scope */
+    bool shifted; /* first is not 0 */
+};
+struct dot_term {
+    ir_ref dot; /* IR_NONE: no such product */
+    ir_ref factor;
+    struct ir_roots roots; /* in score, SCORE stands for SCORE + factor * DOT */
+    struct dot_rows row, col;
+    int n;            /* elements of a vector */
+    enum dtype dtype; /* of both tensors */
+    ir_ref cell;     /* a DOT of q and kv that is no such product, or IR_NONE */
+    const char *why; /* it is none */
+};
+bool pass_dot(struct ir_graph *g, const struct ir_roots *roots,
+              struct dot_term *out);
+
 #endif

@@ -18,13 +18,23 @@ template <int n> struct RunTimeParams {
 template <> struct RunTimeParams<0> {
 };
 
+// TMA descriptors of the two tensors whose rows join Q K^T (sm90).
+template <bool kThere> struct DotMaps {
+};
+template <> struct DotMaps<true> {
+    alignas(128) unsigned char dot_map[2][128];
+};
+
 #ifdef FACC_FP8
 struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
     facc_fp8 fp8;
 };
 constexpr int kFp8Bytes = sizeof(facc_fp8);
 #else
-struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
+struct KernelArgs : facc_kernel_header,
+                    CapturedTensors<kNumTensors>,
+                    RunTimeParams<kNumParams>,
+                    DotMaps<(kExtraDim > 0)> {
 };
 constexpr int kFp8Bytes = 0;
 #endif
@@ -32,5 +42,5 @@ constexpr int kFp8Bytes = 0;
 // The size is rounded up to the header's alignment: the runtime passes a buffer of at least this
 // many bytes.
 constexpr int kArgsBytes = 1152 + 72 * kNumTensors + 8 * kNumParams + kFp8Bytes;
-static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128,
+static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128 + (kExtraDim > 0 ? 256 : 0),
               "the runtime lays the arguments out as bytes");

@@ -6,6 +6,28 @@
 #include "facc_wgmma.cuh"
 #include "sm90/visits.cuh"
 
+// Issues Q K^T with the extra columns, times a factor. That is multiplied once their product is
+// there: rare, so that nothing is done meanwhile.
+template <class S>
+__device__ __forceinline__ void multiply_all(S &s, unsigned q, unsigned k, float factor)
+{
+    if constexpr (kExtraDim == 0) {
+        multiply_qk(s, q, k);
+    } else if (factor == 1.0f) {
+        multiply_qk(s, q, k);
+    } else {
+        multiply_extra(s, q, k);
+        wgmma_wait<0>();
+        pin(s);
+#pragma unroll
+        for (int n = 0; n < kBlocksN; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[n][e] *= factor;
+        multiply_head(s, q, k);
+    }
+}
+
 class Consumer
 {
   public:
@@ -33,20 +55,25 @@ class Consumer
         const Work &w = c_.item[item % kItems];
         const int rows = w.q_len - w.q0 - group_ * kRowsPerGroup;
         c_.q_full[item % kQBuffers][group_].wait_full(item, kQBuffers);
-        if (w.foreign && rows < kRowsPerGroup)
-            clear_tail(tiles_.q(item % kQBuffers, group_), kPanels, kRowsPerGroup, rows);
+        if (w.foreign && rows < kRowsPerGroup) {
+            const unsigned tile = tiles_.q(item % kQBuffers, group_);
+            clear_tail(tile, kPanels, kRowsPerGroup, rows);
+            if constexpr (kExtraDim > 0)
+                clear_tail<kExtraRowBytes>(tile + kHeadBytesQ, kExtraPanels, kRowsPerGroup, rows);
+        }
     }
 
     // Rows of a tile behind the sequence may hold anything, and must not do anything: 0 * NaN, of P
     // V, is NaN, and a row of Q has a vote in what is done with others.
+    template <int kBytes = kRowBytes>
     __device__ __forceinline__ void clear_tail(unsigned tile, int panels, int rows, int from) const
     {
 #pragma unroll 1
         for (int p = 0; p < panels; ++p)
 #pragma unroll 1
-            for (int i = max(from, 0) * kRowBytes / 16 + threadIdx.x % kGroupThreads;
-                 i < rows * kRowBytes / 16; i += kGroupThreads)
-                store_shared_16(tile + p * rows * kRowBytes + 16 * i, uint4{0, 0, 0, 0});
+            for (int i = max(from, 0) * kBytes / 16 + threadIdx.x % kGroupThreads;
+                 i < rows * kBytes / 16; i += kGroupThreads)
+                store_shared_16(tile + p * rows * kBytes + 16 * i, uint4{0, 0, 0, 0});
         fence_async_shared();
         barrier_sync<kGroupThreads>(1 + group_);
     }
@@ -62,6 +89,11 @@ class Consumer
     __device__ __forceinline__ unsigned v_descriptor(unsigned load) const
     {
         return v0_ + load % kStages * (kBytesV >> 4);
+    }
+    // Of the extra columns of the visit told last.
+    __device__ __forceinline__ float factor() const
+    {
+        return c_.item[visits_.item() % kItems].factor();
     }
     __device__ __forceinline__ void wait_k(unsigned load) const
     {
@@ -215,7 +247,7 @@ __device__ __forceinline__ void Consumer::start()
     visits_.hold_back();
     const unsigned load = visits_.load();
     wait_k(load);
-    multiply_qk(s_[0], q_descriptor(), k_descriptor(load));
+    multiply_all(s_[0], q_descriptor(), k_descriptor(load), factor());
     wgmma_wait<0>();
     pin(s_[0]);
     visits_.release_k();
@@ -257,9 +289,10 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
                 wait_q(visits_.item());
             settle_v(w, v, load);
         }
+        const float by = factor();
         wait_k(visits_.load());
         wgmma_wait<0>(); // P V of the visit before
-        multiply_qk(s_[0], q_descriptor(), k_descriptor(visits_.load()));
+        multiply_all(s_[0], q_descriptor(), k_descriptor(visits_.load()), by);
         if (plain)
             visits_.release_v();
         settle(p);

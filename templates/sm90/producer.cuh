@@ -182,13 +182,13 @@ class RunWriter
     unsigned n_;
 };
 
-// By one lane: a tile of K or V, from that row on.
-template <int kTilePanels>
+// By one lane: a tile of K or V, from that row on. kMore: bytes that the caller loads besides.
+template <int kTilePanels, int kMore = 0>
 __device__ __forceinline__ void load_tile(unsigned dst, const void *map, const Barrier &full,
                                           int row, int h, int b)
 {
     const unsigned barrier = full.address();
-    mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes);
+    mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes + kMore);
 #pragma unroll
     for (int p = 0; p < kTilePanels; ++p)
         tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, row, h, b);
@@ -201,6 +201,7 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
     RunWriter runs(c);
     unsigned load = 0;
     tma_prefetch_map(args.tensor_map[1]);
+    prefetch_extra(args, 1);
 #pragma unroll 1
     for (unsigned i = 0;; ++i) {
         c.item_full[i % kItems].wait_full(i, kItems);
@@ -225,14 +226,17 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
                 told = windows.over() && s.any == 0 ? kRunLastTiles : kRunTiles;
                 runs.write(static_cast<RunKind>(told), s, bit, left);
                 int row = w.kv_start + (32 * s.window + bit) * kTileN;
-                const int h = w.k_h, b = w.k_b;
+                const int h = w.k_h, b = w.k_b, start = w.kv_start;
+                const ExtraPlace place = w.extra_k();
 #pragma unroll 1
                 for (; left > 0; --left) {
                     const unsigned slot = load % kStages;
                     if (lane == 0) {
                         c.k_empty[slot].wait_empty(load, kStages);
-                        load_tile<kPanels>(tiles.k(slot), args.tensor_map[1], c.k_full[slot], row,
-                                           h, b);
+                        load_tile<kPanels, extra_bytes(kTileN)>(tiles.k(slot), args.tensor_map[1],
+                                                                c.k_full[slot], row, h, b);
+                        load_extra<kTileN>(args, 1, tiles.k(slot) + kHeadBytesK,
+                                           c.k_full[slot].address(), place, row - start);
                     }
                     ++load;
                     row += Variant::kReverse ? -kTileN : kTileN;

@@ -74,6 +74,16 @@ __device__ __forceinline__ void tma_load(unsigned dst, const void *map, unsigned
                  : "memory");
 }
 
+// Of a 5-D tensor.
+__device__ __forceinline__ void tma_load_5d(unsigned dst, const void *map, unsigned barrier, int c0,
+                                            int c1, int c2, int c3, int c4)
+{
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3,%4,%5,%6,%7}], [%2];" ::"r"(dst),
+                 "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+                 : "memory");
+}
+
 // A box from shared memory to a 4-D tensor; part of it may lie outside.
 __device__ __forceinline__ void tma_store(const void *map, unsigned src, int c0, int c1, int c2,
                                           int c3)

@@ -126,8 +126,9 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     w.k_b = args.k_stride[0] ? item.b : 0;
     w.v_h = args.v_stride[1] ? item.h / args.group : 0;
     w.v_b = args.v_stride[0] ? item.b : 0;
-    w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv;
+    w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv || Work::kForeign;
     w.t = Variant::tile(args, item.b, item.h);
+    w.find_extra(args, w.t);
     if constexpr (kBlockMask)
         w.classes = block_classes_of(args, item.b, item.h);
     if constexpr (kListed) {
@@ -148,11 +149,13 @@ __device__ __forceinline__ void load_q(const KernelArgs &args, const Control &c,
     for (int g = 0; g < kGroups; ++g) {
         const unsigned full = c.q_full[buffer][g].address();
         c.q_empty[buffer][g].wait_empty(item, kQBuffers);
-        mbarrier_expect(full, kBytesQ);
+        mbarrier_expect(full, kHeadBytesQ + extra_bytes(kRowsPerGroup));
 #pragma unroll
         for (int p = 0; p < kPanels; ++p)
             tma_load(tiles.q(buffer, g) + p * kRowsPerGroup * kRowBytes, args.tensor_map[0], full,
                      64 * p, w.q_start + w.q0 + kRowsPerGroup * g, h, b);
+        load_extra<kRowsPerGroup>(args, 0, tiles.q(buffer, g) + kHeadBytesQ, full, w.extra_q(),
+                                  w.q0 + kRowsPerGroup * g);
     }
 }
 
@@ -164,6 +167,7 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
     FixedOrder order(args);
     Counter counter(args);
     tma_prefetch_map(args.tensor_map[0]);
+    prefetch_extra(args, 0);
 #pragma unroll 1
     for (unsigned i = 0;; ++i) {
         Work &w = c.item[i % kItems];

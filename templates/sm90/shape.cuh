@@ -8,7 +8,8 @@
 //
 // Q, K and V lie in panels of 64 columns, rows of 128 bytes, with TMA's 128-byte swizzle, which
 // wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K
-// [kStages][kPanels][kTileN][64], V likewise, then output. TMA fills head dims up to whole panels
+// [kStages][kPanels][kTileN][64], V likewise, then output; extra columns of Q and K (extra.cuh) lie
+// behind the panels of each slot. TMA fills head dims up to whole panels
 // with zeros.
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "common/program.cuh"
 #include "common/sequences.cuh"
 #include "common/tables.cuh"
+#include "sm90/extra.cuh"
 #include "sm90/ptx.cuh"
 
 constexpr int kGroups = kWarps / 4 - 1;
@@ -31,8 +33,11 @@ constexpr int kBlocksV = kHeadDimV / 8;
 constexpr int kRowBytes = 128; // of a panel
 constexpr int kPanels = (kHeadDim + 63) / 64;
 constexpr int kPanelsV = (kHeadDimV + 63) / 64;
-constexpr int kBytesQ = kPanels * kRowsPerGroup * kRowBytes; // of one group
-constexpr int kBytesK = kPanels * kTileN * kRowBytes;
+constexpr int kHeadBytesQ = kPanels * kRowsPerGroup * kRowBytes; // of one group
+constexpr int kHeadBytesK = kPanels * kTileN * kRowBytes;
+constexpr int kBytesQ =
+    kHeadBytesQ + extra_room(kRowsPerGroup); // extra columns behind the head dim
+constexpr int kBytesK = kHeadBytesK + extra_room(kTileN);
 constexpr int kBytesV = kPanelsV * kTileN * kRowBytes;
 constexpr int kBytesTiles = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
 
@@ -67,7 +72,7 @@ constexpr int kRoomOfDiags = kRoomOfCols - (kStageCol ? kColBytes : 0);
 constexpr bool kStageDiag = Variant::kStageDiag && kDiagBytes <= kRoomOfDiags;
 
 // One query tile of one head.
-struct Work {
+struct Work : ExtraItem<(kExtraDim > 0), Variant> {
     int b, h;
     int tile;                     // its number; -1: no more items
     int q0;                       // first row

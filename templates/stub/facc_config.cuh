@@ -17,3 +17,4 @@ constexpr bool kFullBlocksArePartial = false;
 constexpr bool kPacked = true;
 #define FACC_SCHEDULED 1
 constexpr int kNumTensors = 0, kNumParams = 0;
+constexpr int kExtraDim = 0;

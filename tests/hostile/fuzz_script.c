@@ -159,8 +159,8 @@ static void emit(struct program *p, int family, bool check_bounds)
     struct diag d;
     struct arena *a = arena_new(&alloc_libc);
     diag_init(&d);
-    if (!select_config(&v, family, family, eval_plan_cost(p->plan), true, &c,
-                       &d) ||
+    if (!select_config(&v, family, family, eval_plan_cost(p->plan), true,
+                       p->dot.dot ? &p->dot : NULL, &c, &d) ||
         !compile_unit(p, &c, NULL, a, &unit, &d))
         defect("no unit", &d);
     arena_free(a);

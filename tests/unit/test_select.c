@@ -27,8 +27,8 @@ static struct unit_config chosen(int arch, int d, int dv, bool has_mask)
     memset(&c, 0, sizeof c);
     diag_init(&diag);
     ck_assert_msg(
-        select_config(&v, arch, FACC_FAMILY_SM80, 0, has_mask, &c, &diag), "%s",
-        diag.message);
+        select_config(&v, arch, FACC_FAMILY_SM80, 0, has_mask, NULL, &c, &diag),
+        "%s", diag.message);
     return c;
 }
 
@@ -118,7 +118,8 @@ START_TEST(a_block_mask_is_a_mask)
     struct diag diag;
     diag_init(&diag);
     v.block_mask = 1;
-    ck_assert(select_config(&v, 90, FACC_FAMILY_SM80, 0, false, &c, &diag));
+    ck_assert(
+        select_config(&v, 90, FACC_FAMILY_SM80, 0, false, NULL, &c, &diag));
     ck_assert_int_eq(c.warps, 4);
     ck_assert_int_eq(c.tile_n, 64);
 }
@@ -132,11 +133,13 @@ START_TEST(output_may_decide_the_shared_memory)
     struct unit_config c;
     struct diag diag;
     diag_init(&diag);
-    ck_assert(select_config(&v, 90, FACC_FAMILY_SM80, 0, false, &c, &diag));
+    ck_assert(
+        select_config(&v, 90, FACC_FAMILY_SM80, 0, false, NULL, &c, &diag));
     ck_assert_int_eq(c.out_dtype, DTYPE_BF16);
     ck_assert_int_eq(c.shared_bytes, 256 * 272);
     v.out_dtype = FACC_F32;
-    ck_assert(select_config(&v, 90, FACC_FAMILY_SM80, 0, false, &c, &diag));
+    ck_assert(
+        select_config(&v, 90, FACC_FAMILY_SM80, 0, false, NULL, &c, &diag));
     ck_assert_int_eq(c.out_dtype, DTYPE_F32);
     ck_assert_int_eq(c.shared_bytes, 256 * 48 + 2 * 48 * (48 + 272));
 }
@@ -151,7 +154,8 @@ START_TEST(dtypes_and_flags_are_passed_on)
     struct unit_config c;
     struct diag diag;
     diag_init(&diag);
-    ck_assert(select_config(&v, 80, FACC_FAMILY_SM80, 1000, true, &c, &diag));
+    ck_assert(
+        select_config(&v, 80, FACC_FAMILY_SM80, 1000, true, NULL, &c, &diag));
     ck_assert_int_eq(c.dtype, DTYPE_F16);
     ck_assert_int_eq(c.out_dtype, DTYPE_BF16);
     ck_assert(c.check_bounds);
@@ -180,8 +184,9 @@ static struct unit_config sm90(const facc_variant *v)
     struct diag diag;
     memset(&c, 0, sizeof c);
     diag_init(&diag);
-    ck_assert_msg(select_config(v, 90, FACC_FAMILY_SM90, 0, true, &c, &diag),
-                  "%s", diag.message);
+    ck_assert_msg(
+        select_config(v, 90, FACC_FAMILY_SM90, 0, true, NULL, &c, &diag), "%s",
+        diag.message);
     ck_assert_str_eq(c.family, "sm90");
     ck_assert(select_is_sm90(&c));
     return c;
@@ -304,8 +309,8 @@ START_TEST(refusals_say_why)
     struct unit_config c = {.tile_m = -1};
     struct diag diag;
     diag_init(&diag);
-    ck_assert(
-        !select_config(&v, r->arch, FACC_FAMILY_SM80, 0, false, &c, &diag));
+    ck_assert(!select_config(&v, r->arch, FACC_FAMILY_SM80, 0, false, NULL, &c,
+                             &diag));
     ck_assert_int_eq(diag.status, DIAG_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(diag.message, r->message));
     ck_assert_int_eq(c.tile_m, -1);
