@@ -299,7 +299,9 @@ typedef struct facc_block_mask {
  * v [B, Hkv, Skv, Dv], o [B, H, Sq, Dv], lse [B, H, Sq] f32 (f64 in the
  * oracle; data NULL: not written). The last dimension of q, k, v, o has
  * stride 1 on the GPU. Memory is the caller's and must stay valid until the
- * work is done. Rows beyond seqused_q give 0 and -inf. Elements of captured
+ * work is done. Rows beyond seqused_q give 0 and -inf, as rows without keys or
+ * with scores of -inf alone do; finite scores, however small, are weighed (on
+ * the GPU an LSE beyond +-2.35e38 reads so). Elements of captured
  * i64 tensors beyond -2^60 and 2^60 - 1 count as these: INT64_MAX may say "no
  * limit".
  *

@@ -123,6 +123,35 @@ static const char *const_times_log2e(struct emitter *e, double v)
     return expr_float_const(e, x);
 }
 
+/* May it be so near f32's ends that log2(e) times it is beyond them, though it
+ * is finite: a number that the cell loads, of a type that reaches there? (What
+ * is made in wider scopes is folded there.) */
+static bool is_far(const struct emitter *e, ir_ref r)
+{
+    const struct ir_node *n = ir_node(e->g, r);
+    if (is_wider(e, PLACE_SCORE, r))
+        return false;
+    switch (n->op) {
+    case IR_LOAD_F:
+        return dtype_size(e->g->tensors[n->i].dtype) == 4 ||
+               e->g->tensors[n->i].dtype == DTYPE_BF16;
+    case IR_SEL_F:
+        return e->is_far[ir_arg(e->g, r, 1)] || e->is_far[ir_arg(e->g, r, 2)];
+    case IR_FADD:
+    case IR_FSUB:
+    case IR_FMUL:
+    case IR_FMIN:
+    case IR_FMAX:
+        return e->is_far[ir_arg(e->g, r, 0)] || e->is_far[ir_arg(e->g, r, 1)];
+    case IR_FNEG:
+    case IR_FABS:
+    case IR_FDIV:
+        return e->is_far[ir_arg(e->g, r, 0)];
+    default:
+        return false;
+    }
+}
+
 /* Does the multiplication by log2(e) cost the cell nothing? */
 static bool is_free(const struct emitter *e, ir_ref r)
 {
@@ -131,8 +160,8 @@ static bool is_free(const struct emitter *e, ir_ref r)
     if (is_wider(e, p, r) || e->affine[r].affine || is_slope(e, p, r))
         return true;
     if (n->op == IR_FMUL)
-        return is_wider(e, p, ir_arg(e->g, r, 0)) ||
-               is_wider(e, p, ir_arg(e->g, r, 1));
+        return !e->is_far[r] && (is_wider(e, p, ir_arg(e->g, r, 0)) ||
+                                 is_wider(e, p, ir_arg(e->g, r, 1)));
     if (n->op == IR_FNEG)
         return e->free_log2[ir_arg(e->g, r, 0)];
     if (n->op == IR_SEL_F)
@@ -144,11 +173,14 @@ static bool is_free(const struct emitter *e, ir_ref r)
 
 bool score_facts(struct emitter *e)
 {
+    e->is_far = arena_alloc(e->arena, e->n_nodes * sizeof *e->is_far);
     e->free_log2 = arena_alloc(e->arena, e->n_nodes * sizeof *e->free_log2);
-    if (!e->free_log2)
+    if (!e->is_far || !e->free_log2)
         return false;
-    for (ir_ref r = 1; r < e->n_nodes; r++)
+    for (ir_ref r = 1; r < e->n_nodes; r++) {
+        e->is_far[r] = is_far(e, r);
         e->free_log2[r] = is_free(e, r);
+    }
     return true;
 }
 
@@ -207,11 +239,14 @@ static const char *inner_times_log2e(struct emitter *e, enum place p, ir_ref r)
     const bool cell = p == PLACE_SCORE;
     if (cell && n->op == IR_FMUL && e->free_log2[r])
         return product(e, p, r);
-    if (cell && n->op == IR_FDIV && is_wider(e, p, ir_arg(e->g, r, 1)))
+    const bool far = cell && e->is_far[r];
+    if (cell && n->op == IR_FDIV && !far && is_wider(e, p, ir_arg(e->g, r, 1)))
         return quotient(e, r);
     if (cell && is_distributed(e, r))
         return distributed(e, p, r);
-    return writer_format(e, "(%s * kLog2e)", expr_text(e, p, r));
+    const char *text = expr_text(e, p, r);
+    return far ? writer_format(e, "facc_times_log2e(%s)", writer_bare(e, text))
+               : writer_format(e, "(%s * kLog2e)", text);
 }
 
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)

@@ -92,6 +92,7 @@ struct emitter {
     struct range *range;         /* per int node, with real lengths */
     struct affine_score *affine; /* per node, of floats that read the score */
     int *cost;       /* per node: rough instructions that its own scope does */
+    bool *is_far;    /* per node: finite, but log2(e) times it may not be */
     bool *free_log2; /* per node: times log2(e) costs the cell nothing */
     bool *may_fault; /* per node: depends on a load; NULL: not checked */
     bool *of_mask;   /* per node: the mask depends on it */
@@ -198,7 +199,7 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
 const char *score_narrow(struct emitter *e, const struct score_frame *f);
 /* Its value: by * tanh(alpha * scale * s). */
 const char *score_narrow_value(struct emitter *e, ir_ref alpha, ir_ref by);
-/* After the other facts: fills free_log2. */
+/* After the other facts: fills is_far, free_log2. */
 bool score_facts(struct emitter *e);
 /* A float times log2(e), in a place. */
 const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);

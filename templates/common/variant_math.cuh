@@ -134,6 +134,12 @@ FACC_FN float facc_reciprocal(float a)
     const float p = 1.0f / a;
     return fabsf(p) > kMaxFloat && a != 0.0f ? copysignf(kMaxFloat, p) : p;
 }
+// Loaded numbers may be the least that there are: toward zero, so that what is finite stays finite
+// (a row of such scores alone is one of equal weights) and -inf stays what it is.
+FACC_FN float facc_times_log2e(float a)
+{
+    return __fmul_rz(a, kLog2e);
+}
 
 FACC_FN float facc_exp(float x)
 {

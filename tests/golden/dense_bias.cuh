@@ -82,7 +82,7 @@ struct Variant {
     static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return fmaf(s, t.t1, (r.r1 + (facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)) * kLog2e)));
+        return fmaf(s, t.t1, (r.r1 + facc_times_log2e(facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)))));
     }
 
     static FACC_FN Base offset_by(const Base &base, float by)

@@ -54,10 +54,10 @@ def nothing():
 @group("gqa")
 def gqa():
     for mask in (PLAIN, CAUSAL):
-        for ratio, hkv in itertools.product((1, 2, 3, 8, 16), (1, 3)):
-            for d in (64, 128):
+        for ratio, hkv, d in itertools.product(range(1, 65), (1, 3), (64, 128)):
+            if hkv == 1 or ratio in (1, 2, 3, 8, 16):
                 yield one(mask, (1 + ratio % 3, ratio * hkv, hkv, 129, 257), d, seed=ratio,
-                          quick=(ratio, hkv, d) == (3, 3, 128))
+                          quick=(ratio, hkv, d) in ((3, 3, 128), (61, 1, 64)))
 
 
 # ---- layouts ---------------------------------------------------------------------

@@ -106,6 +106,16 @@ static float __fmul_rn(float a, float b)
     return a * b;
 }
 
+// Toward zero: what is beyond f32's ends becomes the end.
+static float __fmul_rz(float a, float b)
+{
+    const double x = double{a} * b;
+    const float y = (float)x;
+    return x == x && std::fabs((double)y) > std::fabs(x)
+               ? std::nextafter(y, 0.0f)
+               : y;
+}
+
 static double __ll2double_rd(long long a)
 {
     const double y = (double)a;
