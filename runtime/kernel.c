@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/manifest.h"
 #include "runtime/select.h"
+#include "templates/common/fp8_args.h"
 #include "templates/common/kernel_args.h"
 
 static const char stage_name[] = "kernel";
@@ -59,18 +60,20 @@ static bool resolve_arch(facc_ctx *ctx, const facc_variant *v, int *arch,
                     v->device, have);
 }
 
-static size_t args_size(const struct signature *s)
+static size_t args_size(const struct signature *s, bool fp8)
 {
     size_t n = sizeof(struct facc_kernel_header) +
                (size_t)s->n_tensors * sizeof(struct facc_captured) +
-               (size_t)s->n_params * sizeof(union facc_scalar);
+               (size_t)s->n_params * sizeof(union facc_scalar) +
+               (fp8 ? sizeof(struct facc_fp8) : 0);
     return (n + KERNEL_ARGS_ALIGN - 1) / KERNEL_ARGS_ALIGN * KERNEL_ARGS_ALIGN;
 }
 
-static bool captures_fit(const facc_program *p, struct diag *d)
+static bool captures_fit(const facc_program *p, bool fp8, struct diag *d)
 {
     const struct signature *s = &p->signature;
-    if (args_size(s) <= KERNEL_MAX_ARGS)
+    const size_t other = args_size(&(struct signature){.n_tensors = 0}, fp8);
+    if (args_size(s, fp8) <= KERNEL_MAX_ARGS)
         return true;
     return diag_set(
         d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
@@ -78,8 +81,7 @@ static bool captures_fit(const facc_program *p, struct diag *d)
         "to %d tensors (params count for a ninth of one); join "
         "some into one tensor",
         s->file, s->n_tensors, s->n_params,
-        (int)((KERNEL_MAX_ARGS - sizeof(struct facc_kernel_header)) /
-              sizeof(struct facc_captured)));
+        (int)((KERNEL_MAX_ARGS - other) / sizeof(struct facc_captured)));
 }
 
 static bool scales_fit(const facc_variant *v, struct diag *d)
@@ -137,7 +139,13 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     plans->n = n;
     if (n > 0 && plans->plan[0].facts.scheduled)
         configure_schedule(p, arch, plans);
-    return n > 0 && captures_fit(p, d);
+    const bool fp8 = dtype_is_fp8((enum dtype)v.dtype);
+    if (n > 0 && fp8) {
+        plans->transposed = true;
+        plans->transpose.arch = arch;
+        plans->transpose.config = emit_transpose(&plans->plan[0].config);
+    }
+    return n > 0 && captures_fit(p, fp8, d);
 }
 
 static bool given(const void *ctx, const void *p, struct diag *d)
@@ -227,7 +235,7 @@ static facc_kernel *make(facc_ctx *ctx, facc_program *p,
     }
     k->ctx = ctx;
     k->plans = *plans;
-    k->args_size = args_size(&k->signature);
+    k->args_size = args_size(&k->signature, plans->transposed);
     if (!module_get_all(ctx, p, plans, k->module, origin, d)) {
         signature_free(&k->signature);
         free(k);

@@ -8,6 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/tensor_map.h"
+#include "runtime/transpose.h"
 #include "templates/common/kernel_args.h"
 
 static const char stage_name[] = "launch";
@@ -129,8 +130,9 @@ static void pack_captured(struct facc_captured *c, const facc_tensor *t)
     }
 }
 
-static void pack_lists(unsigned char *to, const struct signature *s,
-                       const facc_args *a)
+/* Returns where they end. */
+static unsigned char *pack_lists(unsigned char *to, const struct signature *s,
+                                 const facc_args *a)
 {
     for (int i = 0; i < s->n_tensors; i++) {
         struct facc_captured c;
@@ -147,6 +149,54 @@ static void pack_lists(unsigned char *to, const struct signature *s,
         memcpy(to, &v, sizeof v);
         to += sizeof v;
     }
+    return to;
+}
+
+/* ---- FP8 ---------------------------------------------------------------- */
+
+/* Sums of P V are kept with 13 fraction bits: where V's channels have means
+ * they move on to f32 every so many tiles, unless the sums are short. */
+enum { PROMOTE_TILES = 8, PROMOTE_FROM = 4096 };
+
+static const float *pack_descale(long long stride[3], const facc_tensor *t)
+{
+    for (int i = 0; i < 3; i++)
+        stride[i] = t && i < t->rank ? t->stride[i] : 0;
+    return t ? t->data : NULL;
+}
+
+static void pack_fp8(unsigned char *to, const facc_args *a,
+                     const struct args_sizes *z)
+{
+    struct facc_fp8 f;
+    const facc_tensor *q = a->descale_q;
+    memset(&f, 0, sizeof f);
+    f.descale_q = pack_descale(f.descale_q_stride, q);
+    f.descale_k = pack_descale(f.descale_k_stride, a->descale_k);
+    f.descale_v = pack_descale(f.descale_v_stride, a->descale_v);
+    f.descale_q_group =
+        (q && q->rank >= 2 && q->shape[1] == z->H) || z->Hkv == 0
+            ? 1
+            : z->H / z->Hkv;
+    f.descale_block_q = a->descale_block_q ? a->descale_block_q : FACC_V_CHUNK;
+    f.descale_block_kv =
+        a->descale_block_kv ? a->descale_block_kv : FACC_V_CHUNK;
+    f.promote_tiles = a->v_mean || z->Skv < PROMOTE_FROM ? 0 : PROMOTE_TILES;
+    if (a->v_mean) {
+        f.v_mean = a->v_mean->data;
+        f.v_mean_stride[0] = a->v_mean->stride[0];
+        f.v_mean_stride[1] = a->v_mean->stride[1];
+    }
+    memcpy(to, &f, sizeof f);
+}
+
+/* V is the image. */
+static void pack_image(struct facc_kernel_header *h, const struct transpose *t)
+{
+    h->v = t->image;
+    h->v_stride[0] = t->stride[0];
+    h->v_stride[1] = t->stride[1];
+    h->v_stride[2] = 0;
 }
 
 /* ---- launching ---------------------------------------------------------- */
@@ -157,8 +207,11 @@ struct ready { /* a launch that passed all checks */
     cu_ptr report;
     const struct plan *plan;               /* the code that it takes */
     const struct module *forward, *makers; /* makers: of the schedule */
+    const struct module *transposer;       /* FP8: of V, else NULL */
     struct args_sizes sizes;
     struct schedule schedule;
+    struct transpose transpose;
+    size_t workspace; /* bytes */
 };
 
 static bool prepared(const facc_kernel *k, int device, struct ready *r,
@@ -194,8 +247,19 @@ static bool planned(const facc_kernel *k, const facc_args *a, struct ready *r,
     r->plan = &k->plans.plan[i];
     r->forward = k->module[i];
     r->makers = k->module[k->plans.n];
-    return schedule_make(&r->plan->config, &r->plan->facts, a, &r->sizes,
-                         stage_name, &r->schedule, d);
+    r->transposer = NULL;
+    if (!schedule_make(&r->plan->config, &r->plan->facts, a, &r->sizes,
+                       stage_name, &r->schedule, d))
+        return false;
+    r->workspace = r->schedule.bytes;
+    if (!k->plans.transposed)
+        return true;
+    r->transposer = k->module[k->plans.n + k->plans.scheduled];
+    if (!transpose_make(a, &r->sizes, r->schedule.bytes, stage_name,
+                        &r->transpose, d))
+        return false;
+    r->workspace += r->transpose.bytes;
+    return true;
 }
 
 /* CTAs of facc_forward: sm90's stay, one to a multiprocessor, and take one
@@ -233,10 +297,24 @@ static bool enqueue(const struct ready *r, int device, enum entry e,
                      stage_name, "cuLaunchKernel", d);
 }
 
+static bool enqueue_transpose(const struct ready *r, int device,
+                              cu_stream stream, struct diag *d)
+{
+    void *params[1] = {(void *)(uintptr_t)&r->transpose.args};
+    return driver_ok(
+        r->drv,
+        r->drv->LaunchKernel(
+            atomic_load(&r->transposer->function[device][ENTRY_TRANSPOSE]),
+            (unsigned)r->transpose.grid, 1, 1, FACC_TRANSPOSE_THREADS, 1, 1, 0,
+            stream, params, NULL),
+        stage_name, "cuLaunchKernel", d);
+}
+
 static bool enqueue_all(const struct ready *r, const facc_args *a,
                         union packed *args, cu_stream stream, struct diag *d)
 {
-    bool ok = true;
+    bool ok = !r->transposer || r->transpose.grid == 0 ||
+              enqueue_transpose(r, a->device, stream, d);
     if (r->schedule.needed && !a->schedule_ready)
         for (int e = 0; ok && e < ENTRY_FORWARD; e++)
             if (r->schedule.grid[e] > 0)
@@ -268,7 +346,12 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     args.header.bounds_report = (int *)(uintptr_t)r->report;
     args.header.schedule = r->schedule.at;
     args.header.tiling = r->schedule.tiling;
-    pack_lists(args.bytes + sizeof args.header, &k->signature, a);
+    unsigned char *end =
+        pack_lists(args.bytes + sizeof args.header, &k->signature, a);
+    if (r->transposer) {
+        pack_image(&args.header, &r->transpose);
+        pack_fp8(end, a, &r->sizes);
+    }
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
@@ -310,7 +393,7 @@ facc_status facc_kernel_launch(facc_kernel *k, const facc_args *args,
     if (versioned_read(&a, sizeof a, args, "facc_args", &d) &&
         prepared(k, a.device, &r, &d) &&
         args_check(&a, &rules, &k->signature, &r.sizes, &d) &&
-        planned(k, &a, &r, &d) && workspace_fits(&a, r.schedule.bytes, &d) &&
+        planned(k, &a, &r, &d) && workspace_fits(&a, r.workspace, &d) &&
         (r.schedule.grid[ENTRY_FORWARD] == 0 ||
          launch(k, &r, &a, stream, &d))) {
         const int i = (int)(r.plan - k->plans.plan);

@@ -45,23 +45,28 @@ void module_target(const facc_ctx *ctx, const struct plan *plan,
                    struct nvrtc_target *out);
 
 /* Of a kernel: the preferred family's, then the one for tensors that it cannot
- * take; what makes the schedules of both, if launches bring one. */
+ * take; what makes the schedules of both, if launches bring one; what
+ * transposes V for FP8. */
 struct plans {
     int n;
     struct plan plan[SELECT_MAX_FAMILIES];
     bool scheduled;
     struct plan schedule;
+    bool transposed; /* FP8: launches may have to transpose V */
+    struct plan transpose;
 };
-enum { MODULES_MAX = SELECT_MAX_FAMILIES + 1 };
-/* A kernel's plans in the order of its modules: the families', then the
- * schedule's. How many, and the i-th. */
+enum { MODULES_MAX = SELECT_MAX_FAMILIES + 2 };
+/* A kernel's plans in the order of its modules: the families', the schedule's,
+ * the one that transposes V. How many, and the i-th. */
 static inline int plans_count(const struct plans *p)
 {
-    return p->n + p->scheduled;
+    return p->n + p->scheduled + p->transposed;
 }
 static inline const struct plan *plans_at(const struct plans *p, int i)
 {
-    return i < p->n ? &p->plan[i] : &p->schedule;
+    return i < p->n                    ? &p->plan[i]
+           : i == p->n && p->scheduled ? &p->schedule
+                                       : &p->transpose;
 }
 
 /* The modules that a program has got so far: a list, the program's. */

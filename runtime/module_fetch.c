@@ -154,7 +154,10 @@ static void write_command(const struct request *r, char *out, size_t size)
     char tensors[96] = "", o[24] = "";
     if (c->out_dtype != c->dtype)
         snprintf(o, sizeof o, " --out-dtype %s", dtype_name(c->out_dtype));
-    if (!emit_is_schedule(c))
+    if (emit_is_transpose(c))
+        snprintf(tensors, sizeof tensors, " --dtype e4m3 --head-dim %d",
+                 c->head_dim_v);
+    else if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " --dtype %s%s --head-dim %d/%d",
                  dtype_name(c->dtype), o, c->head_dim, c->head_dim_v);
     snprintf(out, size, "facc compile %.300s%s --arch %d%s%s%s%s",

@@ -93,6 +93,10 @@ void module_summarise(const struct request *r, char *out, size_t size)
     const struct unit_config *c = &r->plan->config;
     const char *name = strrchr(r->program->compiled->name, '/');
     char tensors[40] = "";
+    if (emit_is_transpose(c)) {
+        snprintf(out, size, "transpose %d sm_%d", c->head_dim_v, r->plan->arch);
+        return;
+    }
     if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " %s %d/%d", dtype_name(c->dtype),
                  c->head_dim, c->head_dim_v);

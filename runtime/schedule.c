@@ -22,7 +22,8 @@ const char *entry_name(enum entry e)
         [ENTRY_SCAN] = "facc_scan",
         [ENTRY_SCHEDULE] = "facc_schedule",
         [ENTRY_ORDER] = "facc_order",
-        [ENTRY_FORWARD] = "facc_forward"};
+        [ENTRY_FORWARD] = "facc_forward",
+        [ENTRY_TRANSPOSE] = "facc_transpose_v"};
     return names[e];
 }
 
@@ -55,6 +56,8 @@ static bool scans(const struct schedule_facts *f, const struct unit_config *c)
 unsigned schedule_entries(const struct schedule_facts *f,
                           const struct unit_config *c)
 {
+    if (emit_is_transpose(c))
+        return 1u << ENTRY_TRANSPOSE;
     if (!emit_is_schedule(c))
         return 1u << ENTRY_FORWARD;
     unsigned set = 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;

@@ -12,7 +12,8 @@
 #include "runtime/program.h"
 #include "templates/common/kernel_args.h"
 
-/* The kernels of a launch, in order: all but the last in one module. */
+/* The kernels of a launch: those before facc_forward, in order, make its
+ * schedule and are in one module. */
 enum entry {
     ENTRY_CLASSES,   /* facc_block_classes */
     ENTRY_SUMMARIZE, /* facc_summarize */
@@ -20,6 +21,7 @@ enum entry {
     ENTRY_SCHEDULE,  /* facc_schedule */
     ENTRY_ORDER,     /* facc_order */
     ENTRY_FORWARD,   /* facc_forward */
+    ENTRY_TRANSPOSE, /* facc_transpose_v, before it: runtime/transpose.h */
     N_ENTRIES
 };
 const char *entry_name(enum entry e);

@@ -1,8 +1,9 @@
 /* facc_workspace_size: what a launch needs besides its tensors: room for its
- * schedule, whichever code the tensors' pointers and strides will take. Pure;
- * the launch lays out the same parts. */
+ * schedule, whichever code the tensors' pointers and strides will take, and for
+ * V transposed. Pure; the launch lays out the same parts. */
 #include "runtime/error.h"
 #include "runtime/kernel.h"
+#include "runtime/transpose.h"
 
 facc_status facc_workspace_size(const facc_kernel *k, const facc_args *args,
                                 size_t *bytes, size_t *align)
@@ -12,6 +13,7 @@ facc_status facc_workspace_size(const facc_kernel *k, const facc_args *args,
     struct args_rules rules;
     struct args_sizes sizes;
     struct schedule schedule;
+    struct transpose transpose = {.bytes = 0};
     diag_init(&d);
     if (!k || !args || !bytes || !align)
         return FACC_ERR_ARGUMENT;
@@ -28,7 +30,10 @@ facc_status facc_workspace_size(const facc_kernel *k, const facc_args *args,
             return error_report(NULL, &d, NULL, NULL);
         most = schedule.bytes > most ? schedule.bytes : most;
     }
-    *bytes = most;
+    if (k->plans.transposed &&
+        !transpose_make(&a, &sizes, most, rules.stage, &transpose, &d))
+        return error_report(NULL, &d, NULL, NULL);
+    *bytes = most + transpose.bytes;
     *align = SCHEDULE_ALIGN;
     return FACC_OK;
 }

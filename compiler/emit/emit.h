@@ -10,8 +10,8 @@
 #include "compiler/passes/verdict.h"
 
 struct unit_config {
-    const char *family;   /* "sm80" "sm90"; "schedule": see emit_schedule */
-    enum dtype dtype;     /* of Q, K, V */
+    const char *family; /* "sm80" "sm90"; "schedule", "transpose": see below */
+    enum dtype dtype;   /* of Q, K, V */
     enum dtype out_dtype; /* of O */
     int head_dim;         /* of Q and K, as the caller's tensors have it */
     int head_dim_v;       /* of V and O */
@@ -42,6 +42,10 @@ static inline int emit_extra_dim(const struct unit_config *c)
  * mask reads it (facc.size.D). */
 struct unit_config emit_schedule(const struct unit_config *forward);
 bool emit_is_schedule(const struct unit_config *c);
+/* The unit of facc_transpose_v, which runs before FP8 launches: one text for
+ * each head dim of V, whatever the program. */
+struct unit_config emit_transpose(const struct unit_config *forward);
+bool emit_is_transpose(const struct unit_config *c);
 
 /* A bool as C text. */
 static inline const char *emit_bool(bool v)
@@ -55,7 +59,7 @@ struct cuda_header {
 };
 
 struct cuda_unit {
-    const char *main_name; /* "sm80/forward.cu" "common/schedule.cu" */
+    const char *main_name; /* "sm80/forward.cu" "common/schedule.cu" … */
     const char *main_text;
     struct cuda_header *headers; /* config, variant, wgmma, template files */
     int n_headers;

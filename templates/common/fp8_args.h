@@ -37,10 +37,28 @@ enum { FACC_V_CHUNK = 32, FACC_V_PAD = 3 };
 #define facc_v_place(t) ((t) < 8 ? (t) / 2 * 4 + ((t)&1) : ((t)-8) / 2 * 4 + 2 + ((t)&1))
 #define facc_v_byte(d, t) (32 * (d) + 16 * ((((t) >> 4) ^ ((d) >> 2)) & 1) + facc_v_place((t)&15))
 
+/* facc_transpose_v, the kernel that makes such an image of V before each launch
+ * without one: a CTA for every facc_transpose_rows(Dv) rows. Sequence b's begin
+ * at that of number b * slabs of one, packed at cu_seqlens[b] / rows + 2 * b. */
+struct facc_transpose_args {
+    const unsigned char *v;
+    long long v_stride[3]; /* bytes: of b (packed: 0), KV head, row */
+    unsigned char *image;
+    long long image_stride[2];
+    const int *seqused, *cu_seqlens; /* of keys, or 0; behind those used: zeros */
+    int B, Skv;                      /* sequences, rows of the longest */
+    int slabs;                       /* CTAs of a KV head */
+};
+enum { FACC_TRANSPOSE_THREADS = 128 };
+/* A thread has 16 rows of 16 channels; 128 rows at least, up to Dv 256. */
+#define facc_transpose_rows(Dv) (FACC_TRANSPOSE_THREADS * 256 / (Dv) / 32 * 32)
+
 #ifdef __cplusplus
 static_assert(sizeof(facc_fp8) == 136, "the runtime lays it out");
+static_assert(sizeof(facc_transpose_args) == 88, "the runtime lays it out");
 #else
 _Static_assert(sizeof(struct facc_fp8) == 136, "as the templates have it");
+_Static_assert(sizeof(struct facc_transpose_args) == 88, "likewise");
 #endif
 
 #endif

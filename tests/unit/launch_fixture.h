@@ -3,6 +3,7 @@
 #ifndef FACC_TEST_LAUNCH_FIXTURE_H
 #define FACC_TEST_LAUNCH_FIXTURE_H
 
+#include "templates/common/fp8_args.h"
 #include "tests/unit/call_fixture.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ struct recorded {
     unsigned grid, block, shared; /* of the last launch */
     cu_stream stream;
     unsigned char args[4096];
+    struct facc_transpose_args transpose;
     int arch_major, arch_minor, multiprocessors;
     cu_result launch_result, encode_result;
     int encodes;
@@ -174,7 +176,10 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
     rec.block = bx;
     rec.shared = shared;
     rec.stream = stream;
-    memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8);
+    if (e == ENTRY_TRANSPOSE)
+        memcpy(&rec.transpose, params[0], sizeof rec.transpose);
+    else
+        memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8 + 136);
     return rec.launch_result;
 }
 
@@ -243,6 +248,7 @@ struct made_kernel {
     struct call call;
     struct module *module, *second; /* second: NULL for one code */
     struct module *makers;          /* of the schedule, or NULL */
+    struct module *transposer;      /* of V for FP8, or NULL */
     facc_kernel *kernel;
 };
 
@@ -270,7 +276,7 @@ static inline void make_kernel_of_call(struct made_kernel *m)
     m->kernel->ctx = m->call.ctx;
     m->kernel->plans = plans;
     m->kernel->plans.scheduled = false;
-    m->makers = NULL;
+    m->makers = m->transposer = NULL;
     for (int i = 0; i < plans.n; i++)
         memset(&m->kernel->plans.plan[i].facts, 0, sizeof plans.plan[i].facts);
     m->module = make_module(&m->kernel->plans.plan[0]);
@@ -301,6 +307,21 @@ static inline void make_scheduled(struct made_kernel *m,
     m->kernel->module[p->n] = m->makers;
 }
 
+/* As if the kernel of family sm90 were one for FP8: to be loaded. */
+static inline void make_fp8(struct made_kernel *m)
+{
+    struct plans *p = &m->kernel->plans;
+    ck_assert_int_eq(p->n, 1);
+    p->plan[0].config.dtype = DTYPE_E4M3;
+    p->plan[0].config.out_dtype = DTYPE_BF16;
+    p->transposed = true;
+    p->transpose.arch = p->plan[0].arch;
+    p->transpose.config = emit_transpose(&p->plan[0].config);
+    m->transposer = make_module(&p->transpose);
+    m->kernel->module[p->n + p->scheduled] = m->transposer;
+    m->kernel->args_size = 1536; /* 136 more, rounded up */
+}
+
 static inline void make_kernel(struct made_kernel *m)
 {
     open_call(&m->call);
@@ -309,7 +330,8 @@ static inline void make_kernel(struct made_kernel *m)
 
 static inline void drop_kernel(struct made_kernel *m)
 {
-    struct module *all[MODULES_MAX] = {m->module, m->second, m->makers};
+    struct module *all[MODULES_MAX] = {m->module, m->second, m->makers,
+                                       m->transposer};
     ck_assert(rec.odd == 0 && rec.unwaited == 0);
     facc_kernel_free(m->kernel);
     for (int i = 0; i < MODULES_MAX; i++) {
