@@ -23,21 +23,22 @@ enum { DIR_MODE = 0755, FILE_MODE = 0644 };
 
 /* Machine code is executed with the user's rights: nobody else (but root)
  * may have been able to put it there. */
-static bool trusted(int fd)
+static bool trusted(const struct stat *st)
 {
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return false;
-    return (st.st_uid == geteuid() || st.st_uid == 0) &&
-           (st.st_mode & S_IWOTH) == 0;
+    return (st->st_uid == geteuid() || st->st_uid == 0) &&
+           (st->st_mode & S_IWOTH) == 0;
 }
 
 static int checked(int fd)
 {
-    if (fd < 0 || trusted(fd))
+    struct stat st;
+    if (fd < 0)
+        return fd;
+    const int err = fstat(fd, &st) != 0 ? errno : trusted(&st) ? 0 : EPERM;
+    if (!err)
         return fd;
     close(fd);
-    errno = EPERM;
+    errno = err;
     return -1;
 }
 
@@ -167,16 +168,30 @@ static bool read_all(int fd, char *to, size_t size)
     return true;
 }
 
+/* After a call that failed. Errors that tell nothing of the file: it is not
+ * there now. */
+static enum entry_state cannot_read(const char *name, const char *what,
+                                    char *why)
+{
+    const int err = errno;
+    if (err == EMFILE || err == ENFILE || err == ENOMEM || err == ESTALE ||
+        err == EAGAIN)
+        return ENTRY_ABSENT;
+    snprintf(why, ENTRY_WHY, "%s cannot be %s: %s", name, what, strerror(err));
+    return err == ELOOP ? ENTRY_REFUSED : ENTRY_BAD;
+}
+
 static enum entry_state read_open(int fd, const char *name,
                                   struct entry_file *f, char *why)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_size > ENTRY_MAX_FILE) {
+    if (fstat(fd, &st) != 0)
+        return cannot_read(name, "looked at", why);
+    if (!S_ISREG(st.st_mode) || st.st_size > ENTRY_MAX_FILE) {
         snprintf(why, ENTRY_WHY, "%s is not a plain file", name);
         return ENTRY_BAD;
     }
-    if (!trusted(fd)) {
+    if (!trusted(&st)) {
         snprintf(why, ENTRY_WHY,
                  "%s belongs to somebody else or is world-writable", name);
         return ENTRY_REFUSED;
@@ -186,21 +201,17 @@ static enum entry_state read_open(int fd, const char *name,
     if (!f->data)
         return ENTRY_NOMEM;
     f->data[f->size] = '\0';
-    if (read_all(fd, f->data, f->size))
-        return ENTRY_OK;
-    snprintf(why, ENTRY_WHY, "%s cannot be read: %s", name, strerror(errno));
-    return ENTRY_BAD;
+    errno = EIO; /* of a file that became shorter */
+    return read_all(fd, f->data, f->size) ? ENTRY_OK
+                                          : cannot_read(name, "read", why);
 }
 
 static enum entry_state read_file(int dir, const char *name,
                                   struct entry_file *f, char *why)
 {
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        snprintf(why, ENTRY_WHY, "%s cannot be opened: %s", name,
-                 strerror(errno));
-        return errno == ELOOP ? ENTRY_REFUSED : ENTRY_BAD;
-    }
+    if (fd < 0)
+        return cannot_read(name, "opened", why);
     enum entry_state s = read_open(fd, name, f, why);
     close(fd);
     return s;
@@ -380,22 +391,29 @@ static void remove_dir(int at, const char *name)
     remove_below(at, name, DEPTH);
 }
 
+/* Did the rename happen after all, its answer lost on the way from a server? */
+static bool is_there(const char *dir, const char *key)
+{
+    char why[ENTRY_WHY];
+    return entry_read(dir, key, NULL, 0, false, NULL, why) == ENTRY_OK;
+}
+
 static bool publish_from(int tmps, const char *name, const char *dir,
                          const char *key, struct diag *d)
 {
     int shelf = open_shelf(dir, key, true);
-    if (shelf < 0)
-        return io_error(d, dir, "a sub-directory");
-    bool moved = renameat(tmps, name, shelf, key) == 0;
-    bool lost = !moved && (errno == EEXIST || errno == ENOTEMPTY);
-    if (!moved && !lost)
-        io_error(d, dir, "an entry");
-    if (moved)
+    bool ok = shelf >= 0 && renameat(tmps, name, shelf, key) == 0;
+    const int err = errno;
+    if (ok)
         (void)fsync(shelf);
     else
         remove_dir(tmps, name);
-    close(shelf);
-    return moved || lost;
+    if (shelf >= 0)
+        close(shelf);
+    if (!ok) /* another process was faster? */
+        ok = err == EEXIST || err == ENOTEMPTY || is_there(dir, key);
+    errno = err;
+    return ok || io_error(d, dir, shelf < 0 ? "a sub-directory" : "an entry");
 }
 
 bool entry_publish(const char *dir, const char *key, const char *text,
