@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "compiler/dtype.h"
@@ -248,6 +249,22 @@ bool ctx_not_forked(const facc_ctx *ctx, struct diag *d)
                     "in the child, or fork before the first GPU call");
 }
 
+enum { FORKED_WAIT_S = 2 }; /* a thread of the child may have the lock */
+
+bool ctx_lock(const facc_ctx *ctx, pthread_mutex_t *lock, struct diag *d)
+{
+    if (ctx->pid == getpid())
+        return pthread_mutex_lock(lock) == 0;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FORKED_WAIT_S;
+    return pthread_mutex_timedlock(lock, &until) == 0 ||
+           diag_set(d, FACC_ERR_FORKED, "context", NULL, 0,
+                    "this process was forked while another thread of its "
+                    "parent was busy with this context: make a context in the "
+                    "child");
+}
+
 /* A machine without a GPU asks again and again: the answer is kept. */
 static struct driver *open_driver(facc_ctx *ctx, struct diag *d)
 {
@@ -282,7 +299,15 @@ struct driver *ctx_driver(facc_ctx *ctx, struct diag *d)
 
 struct nvrtc *ctx_nvrtc(facc_ctx *ctx, struct diag *d)
 {
-    pthread_mutex_lock(&ctx->lock);
+    if (ctx->pid != getpid() && atomic_load(&ctx->compiling) > 0) {
+        diag_set(d, FACC_ERR_FORKED, "nvrtc", NULL, 0,
+                 "this process was forked while another thread of its parent "
+                 "was compiling: NVRTC cannot be used in it; fork before, or "
+                 "start a program of its own (exec)");
+        return NULL;
+    }
+    if (!ctx_lock(ctx, &ctx->lock, d))
+        return NULL;
     if (!ctx->nvrtc)
         ctx->nvrtc = nvrtc_open(ctx->nvrtc_path, d);
     struct nvrtc *n = ctx->nvrtc;
@@ -294,7 +319,8 @@ void ctx_warn(facc_ctx *ctx, enum ctx_warning kind, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
-    pthread_mutex_lock(&ctx->lock);
+    if (!ctx_lock(ctx, &ctx->lock, NULL))
+        return;
     bool said = (ctx->warned & (unsigned)kind) != 0;
     ctx->warned |= (unsigned)kind;
     pthread_mutex_unlock(&ctx->lock);

@@ -5,6 +5,7 @@
 #define FACC_CONTEXT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -52,6 +53,7 @@ struct facc_ctx {
     struct driver *driver;
     struct diag *driver_error; /* why it is not there, once tried */
     struct nvrtc *nvrtc;
+    atomic_int compiling;  /* of the creator's threads, those inside NVRTC */
     struct cpu_pool *pool; /* made by cpu_pool_get, freed by facc_ctx_free */
     unsigned warned;       /* enum ctx_warning */
 };
@@ -63,6 +65,10 @@ struct driver *ctx_driver(facc_ctx *ctx, struct diag *d);
 struct nvrtc *ctx_nvrtc(facc_ctx *ctx, struct diag *d);
 /* False with *d filled in a child after fork. */
 bool ctx_not_forked(const facc_ctx *ctx, struct diag *d);
+/* Takes a lock of the context or of one of its parts. False, with *d (may be
+ * NULL) filled, in a forked child if a thread that stayed in the parent had it
+ * at that moment: it is never given back there. */
+bool ctx_lock(const facc_ctx *ctx, pthread_mutex_t *lock, struct diag *d);
 /* One line to on_warning or stderr; each kind once per context. */
 void ctx_warn(facc_ctx *ctx, enum ctx_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -53,9 +53,10 @@ static bool dump_ptx(facc_ctx *ctx, const struct cuda_unit *u,
     return ok;
 }
 
-static bool dump_ir(facc_program *p, struct strbuf *b)
+static bool dump_ir(facc_program *p, struct strbuf *b, struct diag *d)
 {
-    pthread_mutex_lock(&p->lock);
+    if (!ctx_lock(p->ctx, &p->lock, d))
+        return false;
     ir_print(p->compiled->graph, &p->compiled->roots, b);
     pthread_mutex_unlock(&p->lock);
     return true;
@@ -111,7 +112,7 @@ facc_status facc_program_dump(char **out, facc_ctx *ctx, facc_program *p,
     else if (both_given(ctx, p, &d)) {
         strbuf_init(&b, arena);
         bool ok = what == FACC_DUMP_IR
-                      ? dump_ir(p, &b)
+                      ? dump_ir(p, &b, &d)
                       : dump_unit(ctx, p, variant, what, &b, &log, &d);
         if (ok)
             (void)hand_out(out, &b, &d);
@@ -266,7 +267,8 @@ static bool ask(facc_program *p, struct arena *arena, struct told *t,
 {
     strbuf_init(&t->text, arena);
     strbuf_init(&t->cause, arena);
-    pthread_mutex_lock(&p->lock);
+    if (!ctx_lock(p->ctx, &p->lock, d))
+        return false;
     bool ok = compile_explain(p->compiled, &t->text, d) &&
               compile_tier_cause(p->compiled, &t->cause, d);
     pthread_mutex_unlock(&p->lock);

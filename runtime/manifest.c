@@ -252,7 +252,10 @@ void manifest_record(facc_ctx *ctx, const facc_program *p,
     char *line = print_line(p, &v);
     bool ok = line != NULL, fresh = false;
     errno = ENOMEM;
-    pthread_mutex_lock(&m->lock);
+    if (!ctx_lock(ctx, &m->lock, NULL)) {
+        free(line);
+        return;
+    }
     ok = ok && begin(m) && add_line(&m->lines, line, strlen(line), &fresh);
     if (ok && fresh)
         ok = append(m, line);

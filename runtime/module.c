@@ -18,15 +18,14 @@ struct planned {
 };
 
 /* A key being read or compiled by some thread; lives on that thread's
- * stack. A forked child ignores those of its parent: nobody finishes them
- * there. */
+ * stack. */
 struct flight {
     struct flight *next;
     const char *key;
-    pid_t pid;
 };
 
 struct kernel_table {
+    pid_t pid; /* of the process whose threads fly and wait */
     pthread_mutex_t lock;
     pthread_cond_t landed; /* a flight is over */
     struct module *modules;
@@ -38,6 +37,7 @@ struct kernel_table *kernel_table_new(void)
     struct kernel_table *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
+    t->pid = getpid();
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->landed, NULL);
     return t;
@@ -61,8 +61,10 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
         next = m->next;
         module_free(m, drv);
     }
-    pthread_cond_destroy(&t->landed);
-    pthread_mutex_destroy(&t->lock);
+    if (t->pid == getpid()) { /* else there may be waiters, in the parent */
+        pthread_cond_destroy(&t->landed);
+        pthread_mutex_destroy(&t->lock);
+    }
     free(t);
 }
 
@@ -93,11 +95,12 @@ static bool same_config(const struct unit_config *a,
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,
  * as the program's own is held while its text is emitted. */
-static struct module *find_plan(struct kernel_table *t, const facc_program *p,
-                                const struct plan *plan)
+static struct module *find_plan(const facc_program *p, const struct plan *plan)
 {
+    struct kernel_table *t = p->ctx->kernels;
     struct module *m = NULL;
-    pthread_mutex_lock(&t->lock);
+    if (!ctx_lock(p->ctx, &t->lock, NULL))
+        return NULL;
     for (const struct planned *at = p->plans; at && !m; at = at->next)
         if (at->plan.arch == plan->arch &&
             same_config(&at->plan.config, &plan->config))
@@ -107,15 +110,17 @@ static struct module *find_plan(struct kernel_table *t, const facc_program *p,
 }
 
 /* A shortcut only: when memory is out, the next call emits the text again. */
-static void remember_plan(struct kernel_table *t, facc_program *p,
-                          const struct plan *plan, struct module *m)
+static void remember_plan(facc_program *p, const struct plan *plan,
+                          struct module *m)
 {
+    struct kernel_table *t = p->ctx->kernels;
     struct planned *new = malloc(sizeof *new);
-    if (!new)
+    if (!new || !ctx_lock(p->ctx, &t->lock, NULL)) {
+        free(new);
         return;
+    }
     new->plan = *plan;
     new->module = m;
-    pthread_mutex_lock(&t->lock);
     new->next = p->plans;
     p->plans = new;
     pthread_mutex_unlock(&t->lock);
@@ -149,7 +154,7 @@ static struct module *find_module(const struct kernel_table *t,
 static bool in_flight(const struct kernel_table *t, const char *key)
 {
     for (const struct flight *f = t->flights; f; f = f->next)
-        if (strcmp(f->key, key) == 0 && f->pid == getpid())
+        if (strcmp(f->key, key) == 0)
             return true;
     return false;
 }
@@ -163,10 +168,22 @@ static void land(struct kernel_table *t, const struct flight *flight)
     pthread_cond_broadcast(&t->landed);
 }
 
+/* In a forked child, whose lock this is: nobody finishes the parent's flights
+ * here, and its waiters will never leave. */
+static void begin_anew(struct kernel_table *t)
+{
+    t->pid = getpid();
+    t->flights = NULL;
+    pthread_cond_init(&t->landed, NULL);
+}
+
 static struct module *obtain(const struct request *r)
 {
     struct kernel_table *t = r->ctx->kernels;
-    pthread_mutex_lock(&t->lock);
+    if (!ctx_lock(r->ctx, &t->lock, r->d))
+        return NULL;
+    if (t->pid != getpid())
+        begin_anew(t);
     struct module *m = find_module(t, r);
     while (!m && in_flight(t, r->key)) {
         pthread_cond_wait(&t->landed, &t->lock);
@@ -177,7 +194,7 @@ static struct module *obtain(const struct request *r)
         pthread_mutex_unlock(&t->lock);
         return m;
     }
-    struct flight flight = {t->flights, r->key, getpid()};
+    struct flight flight = {t->flights, r->key};
     t->flights = &flight;
     pthread_mutex_unlock(&t->lock);
 
@@ -222,7 +239,7 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
     double start = now();
     memset(origin, 0, sizeof *origin);
     origin->source = "memory";
-    struct module *m = find_plan(ctx->kernels, p, plan);
+    struct module *m = find_plan(p, plan);
     if (!m) {
         struct request r;
         memset(&r, 0, sizeof r);
@@ -234,7 +251,7 @@ struct module *module_get(facc_ctx *ctx, facc_program *p,
         r.d = d;
         m = emit_and_obtain(&r, p);
         if (m)
-            remember_plan(ctx->kernels, p, plan, m);
+            remember_plan(p, plan, m);
     }
     origin->seconds = now() - start;
     return m;
@@ -264,7 +281,7 @@ static bool all_planned(const struct fetching *f)
 {
     bool all = true;
     for (int i = 1; all && i < plans_count(f->plans); i++)
-        all = find_plan(f->ctx->kernels, f->program, plans_at(f->plans, i));
+        all = find_plan(f->program, plans_at(f->plans, i));
     return all;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/cache_entry.h"
 
@@ -86,7 +87,10 @@ static bool compile(const struct request *r, struct cache_item *item)
     struct nvrtc *n = ctx_nvrtc(r->ctx, r->d);
     if (!n)
         return false;
+    const int counts = r->ctx->pid == getpid();
+    atomic_fetch_add(&r->ctx->compiling, counts);
     bool ok = nvrtc_compile(n, &r->unit, &r->target, false, &build, r->d);
+    atomic_fetch_sub(&r->ctx->compiling, counts);
     keep_build(r, &build);
     if (ok && !entry_is_elf(build.image, build.size))
         ok = diag_set(r->d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,

@@ -20,7 +20,8 @@ bool module_unit(facc_ctx *ctx, facc_program *p,
                  const struct unit_config *config, struct arena *arena,
                  struct cuda_unit *unit, struct diag *d)
 {
-    pthread_mutex_lock(&p->lock);
+    if (!ctx_lock(ctx, &p->lock, d))
+        return false;
     bool ok =
         compile_unit(p->compiled, config, ctx->template_dir, arena, unit, d);
     pthread_mutex_unlock(&p->lock);

@@ -49,7 +49,8 @@ no_lock:
 
 struct cpu_pool *cpu_pool_get(facc_ctx *ctx, struct diag *d)
 {
-    pthread_mutex_lock(&ctx->lock);
+    if (!ctx_lock(ctx, &ctx->lock, d))
+        return NULL;
     if (ctx->pool != NULL && ctx->pool->pid != getpid()) {
         cpu_pool_free(ctx->pool);
         ctx->pool = NULL;
