@@ -90,6 +90,13 @@ random_mods() { # on the CPU paths, and by both families through NVRTC
     build/release/fuzz --nvrtc "$2" --out build
 }
 
+threads() { # races, as ThreadSanitizer sees them
+    cmake -S . -B build/tsan -DCMAKE_BUILD_TYPE=Release -DFACC_TSAN=ON >build/tsan.log 2>&1 &&
+        cmake --build build/tsan -j "$(nproc)" --target test_share >>build/tsan.log 2>&1 ||
+        { tail -n 20 build/tsan.log; return 1; }
+    build/tsan/test_share
+}
+
 warps() { # parts of what --long runs in full
     for part; do
         build/venv/bin/python tests/gpu/pipeline_host.py --cases 300 --only "$part" ||
@@ -124,6 +131,10 @@ if [ $long = 1 ]; then
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
     step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
     step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000
+    step "threads, ThreadSanitizer" threads
+    step "cache, killed 200 times" build/release/test_cache_faults 200
+    step "10,000 compile and free cycles" build/release/test_cycles 10000
+    step "NVRTC of other versions" build/venv/bin/python tests/api/nvrtc_versions.py build/release/facc
     step "conformance, all kernels" build/release/conformance --compile --jobs "$(nproc)"
     step "sm90, mistakes planted" build/venv/bin/python tests/gpu/pipeline_host.py --mutations
 fi
