@@ -264,7 +264,10 @@ typedef struct facc_variant {
     int32_t family;       /* FACC_FAMILY_… */
     int32_t block_scales; /* FP8; nonzero: launches bring a descale of rank 3,
                              of blocks of rows; 0: they must not */
-    int32_t reserved0;
+    int32_t centred_v;    /* FP8; nonzero: V's channels have means near 0 (args.
+                             v_mean is given, say) or there are few keys. 0:
+                             any, safe; sums over more keys than 4,096 are then
+                             slower where v_mean is not given */
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -334,10 +337,10 @@ typedef struct facc_block_mask {
  * of a sequence, from its start, whatever the kernel's tiles; both are
  * multiples of 32, and there are at least as many blocks as the longest
  * sequence has. Of packed sequences B is n_seqs. Strides are any: 0 shares a
- * value. Values are any finite numbers, read when the work runs: they never
- * make another kernel. V's are best powers of two. v_mean is [B, Hkv, Dv], the
- * last dimension with stride 1: what was subtracted of each channel before
- * rounding. facc_quantize makes all of these.
+ * value. Values are any finite numbers (V's of blocks not negative), read when
+ * the work runs: they never make another kernel. V's are best powers of two.
+ * v_mean is [B, Hkv, Dv], the last dimension with stride 1: what was subtracted
+ * of each channel before rounding. facc_quantize makes all of these.
  *
  * GPU kernels read V transposed. v_image brings it so, as facc_quantize writes
  * it: then v says shape and dtype, its data is not read and may be NULL.

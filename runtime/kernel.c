@@ -104,6 +104,8 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
     plan->config.block_scales = v->block_scales != 0;
+    plan->config.promotes =
+        dtype_is_fp8((enum dtype)v->dtype) && v->centred_v == 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
@@ -129,7 +131,6 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     int arch, family[SELECT_MAX_FAMILIES];
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !scales_fit(&v, d) || !resolve_arch(ctx, &v, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);

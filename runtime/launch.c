@@ -166,7 +166,7 @@ static const float *pack_descale(long long stride[3], const facc_tensor *t)
 }
 
 static void pack_fp8(unsigned char *to, const facc_args *a,
-                     const struct args_sizes *z)
+                     const struct args_sizes *z, bool promotes)
 {
     struct facc_fp8 f;
     const facc_tensor *q = a->descale_q;
@@ -181,7 +181,8 @@ static void pack_fp8(unsigned char *to, const facc_args *a,
     f.descale_block_q = a->descale_block_q ? a->descale_block_q : FACC_V_CHUNK;
     f.descale_block_kv =
         a->descale_block_kv ? a->descale_block_kv : FACC_V_CHUNK;
-    f.promote_tiles = a->v_mean || z->Skv < PROMOTE_FROM ? 0 : PROMOTE_TILES;
+    f.promote_tiles =
+        !promotes || a->v_mean || z->Skv < PROMOTE_FROM ? 0 : PROMOTE_TILES;
     if (a->v_mean) {
         f.v_mean = a->v_mean->data;
         f.v_mean_stride[0] = a->v_mean->stride[0];
@@ -350,7 +351,7 @@ static bool launch(const facc_kernel *k, const struct ready *r,
         pack_lists(args.bytes + sizeof args.header, &k->signature, a);
     if (r->transposer) {
         pack_image(&args.header, &r->transpose);
-        pack_fp8(end, a, &r->sizes);
+        pack_fp8(end, a, &r->sizes, r->plan->config.promotes);
     }
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;

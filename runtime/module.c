@@ -72,9 +72,12 @@ void kernel_table_free(struct kernel_table *t, const struct driver *drv)
 
 /* One value for each member: with one more this does not compile
  * (-Wmissing-field-initializers), so that none is forgotten below. */
-_Static_assert(sizeof(struct unit_config){"", DTYPE_F16, DTYPE_F16, 0, 0, 0, 0,
-                                          0, 0, false, 0, 0, false, false,
-                                          false, false, false, false, NULL} > 0,
+_Static_assert(sizeof(struct unit_config){"",    DTYPE_F16, DTYPE_F16, 0,
+                                          0,     0,         0,         0,
+                                          0,     false,     0,         0,
+                                          false, false,     false,     false,
+                                          false, false,     false,     NULL} >
+                   0,
                "compare it, too");
 
 static bool same_config(const struct unit_config *a,
@@ -90,7 +93,7 @@ static bool same_config(const struct unit_config *a,
            a->block_mask == b->block_mask && a->packed == b->packed &&
            a->full_blocks_partial == b->full_blocks_partial &&
            a->sinks == b->sinks && a->block_scales == b->block_scales &&
-           a->dot == b->dot;
+           a->promotes == b->promotes && a->dot == b->dot;
 }
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,

@@ -27,6 +27,7 @@ struct unit_config {
     bool full_blocks_partial; /* the mask is asked in full blocks, too */
     bool sinks;               /* launches bring sinks */
     bool block_scales; /* FP8: launches bring descales of blocks of rows */
+    bool promotes;     /* FP8: launches may ask for facc_fp8.promote_tiles */
     const struct dot_term *dot; /* the program's, which the kernel makes beside
                                    Q K^T; NULL: cell by cell, if it has one */
 };

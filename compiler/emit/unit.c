@@ -62,6 +62,8 @@ static void add_fp8(const struct unit_config *c, struct strbuf *out)
                     "constexpr int kElementE4m3 = 3, kElementE5m2 = 4;\n");
     strbuf_addf(out, "constexpr bool kBlockScales = %s;\n",
                 emit_bool(c->block_scales));
+    strbuf_addf(out, "constexpr bool kPromotes = %s;\n",
+                emit_bool(c->promotes));
 }
 
 bool emit_scheduled(const struct verdict_program *v,

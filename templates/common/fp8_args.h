@@ -17,7 +17,7 @@ struct facc_fp8 {
     int descale_block_q, descale_block_kv; /* rows of a block, in a sequence's
                                               positions: multiples of 32 */
     int promote_tiles;                     /* KV tiles after which the output's sum moves on to
-                                              f32; 0: never */
+                                              f32; 0: never, always without kPromotes */
     const float *v_mean;                   /* [b][KV head][Dv], or 0 */
     long long v_mean_stride[2];
 };

@@ -88,6 +88,9 @@ START_TEST(promotion)
     ck_assert_int_eq(f.promote_tiles, 0);
     a->k.shape[2] = a->v.shape[2] = m.call.captured[1].shape[1] = 4096;
     launch_ok(&m, &h, &f);
+    ck_assert_int_eq(f.promote_tiles, 0); /* the code cannot */
+    m.kernel->plans.plan[0].config.promotes = true;
+    launch_ok(&m, &h, &f);
     ck_assert_int_eq(f.promote_tiles, 8);
     a->v_mean = &mean;
     launch_ok(&m, &h, &f);
