@@ -8,29 +8,22 @@
 
 // Where a thread's two rows (8 apart) go.
 struct Target {
+    const Work &w;
     int q_first;
-    int q_len, q_rows;
-    char *o; // of row 0 of the sequence
-    float *lse;
 
-    __device__ __forceinline__ Target(const KernelArgs &args, const Work &w)
-        : q_first(w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4), q_len(w.q_len),
-          q_rows(w.q_rows)
+    __device__ __forceinline__ explicit Target(const Work &w)
+        : w(w), q_first(w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4)
     {
-        constexpr int kBytes = kOutElement == kElementF32 ? 4 : 2;
-        o = static_cast<char *>(args.o) +
-            kBytes *
-                (w.b * args.o_stride[0] + w.h * args.o_stride[1] + w.q_start * args.o_stride[2]);
-        lse = args.lse ? args.lse + w.b * args.lse_stride[0] + w.h * args.lse_stride[1] +
-                             w.q_start * args.lse_stride[2]
-                       : 0;
     }
+
+    __device__ __forceinline__ int q(int half) const { return q_first + 8 * half; }
+    __device__ __forceinline__ bool exists(int half) const { return q(half) < w.q_rows; }
+    __device__ __forceinline__ bool attends(int half) const { return q(half) < w.q_len; }
 
     __device__ __forceinline__ void put_lse(const KernelArgs &args, int half, float value) const
     {
-        const int q = q_first + 8 * half;
-        if (lse && threadIdx.x % 4 == 0 && q < q_rows)
-            lse[q * args.lse_stride[2]] = value;
+        if (w.lse && threadIdx.x % 4 == 0 && exists(half))
+            w.lse[q(half) * args.lse_stride[2]] = value;
     }
 };
 
@@ -48,6 +41,13 @@ __device__ __forceinline__ void transpose_quad(unsigned (&x)[4])
     x[1] = high ? d : x[1], x[3] = high ? x[3] : d;
 }
 
+// A pair of a row's neighbours in O.
+__device__ __forceinline__ unsigned output_pair(const float (&o)[kBlocksV][4], int n, int half,
+                                                const float (&by)[2])
+{
+    return pack_pair<kOutElement>(o[n][2 * half] * by[half], o[n][2 * half + 1] * by[half]);
+}
+
 // From registers; a quad writes 64 contiguous bytes of a row at once.
 __device__ __forceinline__ void store_direct(const KernelArgs &args, const Target &to,
                                              const float (&o)[kBlocksV][4], const float (&by)[2],
@@ -55,45 +55,57 @@ __device__ __forceinline__ void store_direct(const KernelArgs &args, const Targe
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int q = to.q_first + 8 * half;
-        char *row = to.o + 2 * q * args.o_stride[2] + 16 * (threadIdx.x % 4);
+        char *row = to.w.o + 2 * to.q(half) * args.o_stride[2] + 16 * (threadIdx.x % 4);
 #pragma unroll
         for (int n = 0; n < kBlocksV; n += 4) {
             unsigned x[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                x[i] = n + i < kBlocksV && attends[half]
-                           ? pack_pair<kOutElement>(
-                                 o[n + i < kBlocksV ? n + i : 0][2 * half] * by[half],
-                                 o[n + i < kBlocksV ? n + i : 0][2 * half + 1] * by[half])
-                           : 0u;
+                x[i] = n + i < kBlocksV && attends[half] ? output_pair(o, n + i, half, by) : 0u;
             transpose_quad(x);
-            if (q < to.q_rows && n + static_cast<int>(threadIdx.x % 4) < kBlocksV)
+            if (to.exists(half) && n + static_cast<int>(threadIdx.x % 4) < kBlocksV)
                 *reinterpret_cast<uint4 *>(row + 16 * n) = uint4{x[0], x[1], x[2], x[3]};
         }
     }
 }
 
+// Rows of a warp's part that attend to nothing.
+__device__ __forceinline__ void clear_rows(unsigned own, const bool (&attends)[2])
+{
+    __syncwarp(); // other lanes have written there
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll 1
+        for (int i = threadIdx.x % 4; i < 8 * kPanelsV && !attends[half]; i += 4)
+            store_shared_16(own + i / 8 * kBytesPanel +
+                                (threadIdx.x % 32 / 4 + 8 * half) * kRowBytes + i % 8 * 16,
+                            uint4{0, 0, 0, 0});
+}
+
 // Through this warp's part of `stage`, in panels of 64 columns with TMA's swizzle: while the tensor
-// cores go on. The last store from there must have been read.
+// cores go on.
 __device__ __forceinline__ void store_staged(const KernelArgs &args, const Work &w, unsigned stage,
                                              const float (&o)[kBlocksV][4], const float (&by)[2],
                                              const bool (&attends)[2])
 {
-    const int lane = threadIdx.x % 32, g = lane / 4, rows = threadIdx.x / 32 * kRowsPerWarp;
+    const int lane = threadIdx.x % 32, rows = threadIdx.x / 32 * kRowsPerWarp;
     const unsigned own = stage + rows % kRowsPerGroup * kRowBytes;
-    if (lane == 0)
-        tma_store_wait_read();
-    __syncwarp();
+    // Of each two blocks of eight columns, lanes 0-7 give the places of rows 0-7 of the first, the
+    // next eight of its rows 8-15, then the same of the second.
+    const unsigned place = own + lane % 16 * kRowBytes + ((lane / 16 ^ lane % 8) << 4);
+    wait_stores();
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int n = 0; n < kBlocksV; ++n)
-            store_shared(own + n / 8 * kBytesPanel + (g + 8 * half) * kRowBytes +
-                             ((n % 8 ^ g) << 4) + 4 * (lane % 4),
-                         attends[half] ? pack_pair<kOutElement>(o[n][2 * half] * by[half],
-                                                                o[n][2 * half + 1] * by[half])
-                                       : 0u);
+    for (int n = 0; n < kBlocksV; n += 2) {
+        const unsigned at = (place ^ n % 8 << 4) + n / 8 * kBytesPanel;
+        const unsigned low = output_pair(o, n, 0, by), high = output_pair(o, n, 1, by);
+        if (n + 1 < kBlocksV)
+            store_matrices(
+                at, uint4{low, high, output_pair(o, n + 1, 0, by), output_pair(o, n + 1, 1, by)});
+        else
+            store_matrices(at, low, high);
+    }
+    if (__any_sync(~0u, !(attends[0] & attends[1]))) // seldom: not a choice for each element
+        clear_rows(own, attends);
     fence_async_shared();
     __syncwarp();
     if (lane == 0) {
@@ -110,11 +122,11 @@ __device__ __forceinline__ void store_f32(const KernelArgs &args, const Target &
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int q = to.q_first + 8 * half;
-        float *row = reinterpret_cast<float *>(to.o) + q * args.o_stride[2] + 2 * (threadIdx.x % 4);
+        float *row = reinterpret_cast<float *>(to.w.o) + to.q(half) * args.o_stride[2] +
+                     2 * (threadIdx.x % 4);
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
-            if (q < to.q_rows) {
+            if (to.exists(half)) {
                 row[8 * n] = attends[half] ? o[n][2 * half] * by[half] : 0.0f;
                 row[8 * n + 1] = attends[half] ? o[n][2 * half + 1] * by[half] : 0.0f;
             }
@@ -138,7 +150,7 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
                                              const RowSum (&rows)[2])
 {
     constexpr float kLn2 = 0.693147180559945f;
-    const Target to(args, w);
+    const Target to(w);
     float by[2], o[kBlocksV][4];
     bool attends[2];
 #pragma unroll
@@ -147,14 +159,14 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
         float base = rows[half].reference;
         if constexpr (Variant::kHasScore)
             base += Variant::shift(args, w.t);
-        attends[half] = to.q_first + 8 * half < to.q_len && sum != 0.0f; // NaN: the user's own
+        attends[half] = to.attends(half) && sum != 0.0f; // NaN: the user's own
         float factor = 1.0f, nothing = minus_infinity();
         if constexpr (kHasSinks) {
             const Sunk sunk(args, w, base);
             factor = sunk.factor;
             sum = fmaf(sum, factor, sunk.weight);
             base = sunk.top;
-            nothing = to.q_first + 8 * half < to.q_len ? sunk.sink : nothing;
+            nothing = to.attends(half) ? sunk.sink : nothing;
         }
         by[half] = kHasSinks ? factor * facc_rcp(sum) : facc_rcp(sum);
         to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing);
@@ -171,20 +183,19 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
 // Of an item in which no cell of this group counts.
 __device__ __forceinline__ void write_nothing(const KernelArgs &args, const Work &w)
 {
-    const Target to(args, w);
+    const Target to(w);
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
-        const int q = to.q_first + 8 * half;
         float nothing = minus_infinity();
         if constexpr (kHasSinks)
-            nothing = q < to.q_len ? sink_of(args, w) : nothing;
+            nothing = to.attends(half) ? sink_of(args, w) : nothing;
         to.put_lse(args, half, nothing);
-        if (q >= to.q_rows)
+        if (!to.exists(half))
             continue;
-        constexpr int kUnits = kHeadDimV * (kOutElement == kElementF32 ? 4 : 2) / 16;
-        char *row = to.o + (kOutElement == kElementF32 ? 4 : 2) * q * args.o_stride[2];
+        constexpr int kBytes = kOutElement == kElementF32 ? 4 : 2;
+        char *row = w.o + kBytes * to.q(half) * args.o_stride[2];
 #pragma unroll 1
-        for (int n = threadIdx.x % 4; n < kUnits; n += 4)
+        for (int n = threadIdx.x % 4; n < kBytes * kHeadDimV / 16; n += 4)
             *reinterpret_cast<uint4 *>(row + 16 * n) = uint4{0, 0, 0, 0};
     }
 }

@@ -126,6 +126,17 @@ class Consumer
     {
         return threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
     }
+    // What is kept of those rows of an item whose output is put off; then of the 8 further.
+    __device__ __forceinline__ RowSum &before(int half) const
+    {
+        if constexpr (kOutputStaged) { // in the warp's own part, which lies in front of Control
+            unsigned char *own = reinterpret_cast<unsigned char *>(&c_) -
+                                 (kGroups - group_) * kBytesO +
+                                 threadIdx.x % kGroupThreads / 32 * kRowsPerWarp * kRowBytes;
+            return reinterpret_cast<RowSum *>(own)[threadIdx.x % 32 / 4 + 8 * half];
+        }
+        return c_.before[row_in_tile() + 8 * half];
+    }
 
     const KernelArgs &args_;
     Control &c_;
@@ -155,7 +166,8 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int r = row_in_tile() + 8 * half;
-            rows[0][half] = kRowsShared ? w.row[r] : Variant::row(args_, w.t, w.q0 + r);
+            rows[0][half] = kRowsShared ? c_.row[item_ % kQBuffers * kTileM + r]
+                                        : Variant::row(args_, w.t, w.q0 + r);
         }
     }
     if constexpr (kTables)
@@ -183,12 +195,13 @@ __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsign
 // Its output stays in the accumulator until `settle`.
 __device__ __forceinline__ void Consumer::put_off(unsigned item)
 {
-    const int row = row_in_tile();
     RowSum rows[2];
     whole_rows(state_, rows);
+    if constexpr (kOutputStaged)
+        wait_stores();
     if (threadIdx.x % 4 == 0) {
-        c_.before[row] = rows[0];
-        c_.before[row + 8] = rows[1];
+        before(0) = rows[0];
+        before(1) = rows[1];
     }
     if (threadIdx.x % 32 == 0)
         c_.item_before[threadIdx.x / 32] = item;
@@ -203,8 +216,7 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
         if (!first_) {
             scale_output(factor_[0], factor_[1]);
         } else if (waiting_) {
-            const int row = row_in_tile();
-            const RowSum rows[2] = {c_.before[row], c_.before[row + 8]};
+            const RowSum rows[2] = {before(0), before(1)};
             finish(rows, c_.item_before[threadIdx.x / 32]);
         }
         waiting_ = false;

@@ -113,6 +113,21 @@ __device__ __forceinline__ void store_shared_16(unsigned address, uint4 v)
                  : "memory");
 }
 
+// Matrices of 8 x 8 16-bit elements, a pair in each lane's register; lanes 8i to 8i + 7 give the
+// places of the i-th one's rows.
+__device__ __forceinline__ void store_matrices(unsigned row, uint4 v)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row),
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+__device__ __forceinline__ void store_matrices(unsigned row, unsigned first, unsigned second)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1,%2};" ::"r"(row), "r"(first),
+                 "r"(second)
+                 : "memory");
+}
+
 // Ordinary writes to shared memory before it are seen by TMA and wgmma after it.
 __device__ __forceinline__ void fence_async_shared()
 {

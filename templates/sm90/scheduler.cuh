@@ -122,10 +122,17 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     w.kv_len = sequence.kv_len;
     w.q_start = static_cast<int>(sequence.q_start);
     w.kv_start = static_cast<int>(sequence.kv_start);
-    w.k_h = args.k_stride[1] ? item.h / args.group : 0;
+    const int kv_head = item.h / args.group;
+    w.k_h = args.k_stride[1] ? kv_head : 0;
     w.k_b = args.k_stride[0] ? item.b : 0;
-    w.v_h = args.v_stride[1] ? item.h / args.group : 0;
+    w.v_h = args.v_stride[1] ? kv_head : 0;
     w.v_b = args.v_stride[0] ? item.b : 0;
+    w.o = static_cast<char *>(args.o) + (kOutElement == kElementF32 ? 4 : 2) *
+                                            (item.b * args.o_stride[0] + item.h * args.o_stride[1] +
+                                             w.q_start * args.o_stride[2]);
+    w.lse = args.lse ? args.lse + item.b * args.lse_stride[0] + item.h * args.lse_stride[1] +
+                           w.q_start * args.lse_stride[2]
+                     : 0;
     w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv || Work::kForeign;
     w.t = Variant::tile(args, item.b, item.h);
     w.find_extra(args, w.t);
@@ -159,6 +166,18 @@ __device__ __forceinline__ void load_q(const KernelArgs &args, const Control &c,
     }
 }
 
+// In the slots of its Q, which are empty. By one warp.
+__device__ __forceinline__ void make_rows(const KernelArgs &args, Control &c, const Work &w,
+                                          unsigned item)
+{
+    const unsigned buffer = item % kQBuffers;
+    for (int r = threadIdx.x % 32; r < kTileM; r += 32)
+        c.row[buffer * kTileM + r] = Variant::row(args, w.t, w.q0 + r);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+        c.q_full[buffer][g].arrive();
+}
+
 // By one warp.
 __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &c,
                                                const Tiles &tiles)
@@ -185,16 +204,14 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
                 describe(args, item, counter.id(), w);
         }
         __syncwarp();
-        if constexpr (kRowsShared)
-            if (item.tile >= 0)
-                for (int r = lane; r < kTileM; r += 32)
-                    w.row[r] = Variant::row(args, w.t, w.q0 + r);
         c.item_full[i % kItems].arrive();
         if (item.tile < 0)
             break;
         if (lane == 0)
             load_q(args, c, tiles, w, i);
         __syncwarp();
+        if constexpr (kRowsShared)
+            make_rows(args, c, w, i);
     }
     if constexpr (FACC_SCHEDULED)
         Counter::close(args);

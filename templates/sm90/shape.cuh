@@ -55,13 +55,13 @@ using Rows = Variant::Row[kBlocksM][2];
 // Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
 constexpr unsigned kItems = 4, kRuns = 4;
 
-// Values of rows are made once per item, those of columns and diagonals once per tile, in what room
+// Values of rows are made once per item, and come and go with its Q; those of columns and diagonals once per tile, in what room
 // the rest of Control leaves; what does not fit is made in each thread.
 constexpr int kFixedBytes =
     8 * kTileM + 2048 + // before; barriers and runs
-    static_cast<int>(kItems * (sizeof(Variant::Tile) + sizeof(Variant::Row)));
+    static_cast<int>(kItems * sizeof(Variant::Tile));
 constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
-constexpr int kRowTableBytes = static_cast<int>(kItems * kTileM * sizeof(Variant::Row));
+constexpr int kRowTableBytes = static_cast<int>(kQBuffers * kTileM * sizeof(Variant::Row));
 constexpr unsigned kTableSlots = kStages; // not those of V, which are let go a product later
 constexpr int kColBytes = kTableSlots * kColTableBytes, kDiagBytes = kTableSlots * kDiagTableBytes;
 constexpr bool kHasRows = !__is_empty(Variant::Row);
@@ -85,8 +85,9 @@ struct Work : ExtraItem<(kExtraDim > 0), Variant> {
     const uint2 *entries;         // or
     bool foreign;                 // tensors go on behind the sequence's last rows
     const unsigned char *classes; // block mask: of (b, h)
+    char *o;                      // of the sequence's first row
+    float *lse;                   // likewise, or null
     Variant::Tile t;
-    Variant::Row row[kRowsShared ? kTileM : 1];
 };
 
 // What the load warp tells of KV tiles: at most 32, one after the other in the order of visits;
@@ -139,7 +140,8 @@ struct Barrier {
     }
 };
 
-struct Control {
+// kStaged: what waits to be written waits in the memory of the output.
+template <bool kStaged> struct ControlOf {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
@@ -149,7 +151,8 @@ struct Control {
     Run run[kRuns];
     facc_schedule_bits window[kGroups]; // for the load warp, whose registers are few
     Work item[kItems];
-    RowSum before[kTileM];
+    Variant::Row row[kRowsShared ? kQBuffers * kTileM : 1];
+    RowSum before[kStaged ? 1 : kTileM];
     unsigned item_before[kConsumerWarps];
     unsigned dead[kConsumerWarps]; // of the run, see Run
     Stage stage;
@@ -161,11 +164,20 @@ struct Control {
 constexpr int kBytesPanel = kRowsPerGroup * kRowBytes;
 constexpr bool kOutputStaged =
     kQBuffers == 2 && kOutElement != kElementF32 && !kPacked &&
-    kBytesTiles + kGroups * kPanelsV * kBytesPanel + static_cast<int>(sizeof(Control)) <=
+    kBytesTiles + kGroups * kPanelsV * kBytesPanel + static_cast<int>(sizeof(ControlOf<true>)) <=
         kSharedBytes;
+using Control = ControlOf<kOutputStaged>;
 constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : 0; // of one group
 static_assert(kBytesTiles + kGroups * kBytesO + static_cast<int>(sizeof(Control)) <= kSharedBytes,
               "select.c leaves this much");
+
+// Afterwards the warp may write its part of the output's memory again. All lanes wait, though one
+// stores: a branch here costs those around it their order (3 % of all, in the main loop).
+__device__ __forceinline__ void wait_stores()
+{
+    tma_store_wait_read();
+    __syncwarp();
+}
 
 // Addresses of tiles in shared memory.
 struct Tiles {
@@ -204,7 +216,7 @@ __device__ __forceinline__ void init_barriers(const Control &c)
     }
     for (int i = 0; i < kQBuffers; ++i)
         for (int g = 0; g < kGroups; ++g) {
-            c.q_full[i][g].init(1);
+            c.q_full[i][g].init(kRowsShared ? 33 : 1); // Q; each lane that made rows
             c.q_empty[i][g].init(4);
         }
     for (unsigned i = 0; i < kItems; ++i) {

@@ -122,10 +122,19 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
                                               float (&factor)[2])
 {
     Tops tops;
-    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
+    float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
+    if constexpr (kRawScores) {
+        multiplier = args.scale_log2;
+        if (!(multiplier > 0.0f)) { // the largest product is not the largest score
+#pragma unroll
+            for (int i = 0; i < 4 * kBlocksN; ++i)
+                s[0][i / 4][i % 4] *= multiplier;
+            multiplier = 1.0f;
+        }
+    }
+    apply_tile<true, kMasks, kRawScores>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
-    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -352,8 +352,8 @@ static void place_tensors()
     const int batches = c->packed ? 1 : a.B;
     a.D = kHeadDim;
     a.Dv = kHeadDimV;
-    a.scale = kScale;
-    a.scale_log2 = kScale * 1.4426950408889634f;
+    a.scale = draw(0, 3) ? kScale : -kScale;
+    a.scale_log2 = a.scale * 1.4426950408889634f;
     const auto place = [&](long long(&stride)[3], int heads, long long rows, int d) {
         stride[2] = heads * d; // (b, s, h, d)
         stride[1] = d;

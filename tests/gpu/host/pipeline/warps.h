@@ -53,9 +53,10 @@ struct MBarrier {
     int arrivals = 0, pending = 0;
     long bytes = 0;
     unsigned done = 0; // phases
-    // In this phase: warps, one lane for each; or lanes of each warp, where all arrive.
-    std::array<unsigned, 16> arrived = {};
-    bool by_lanes() const { return arrivals % 32 == 0; }
+    // In this phase: warps, one lane for each; or lanes of each warp, where all arrive, and beside
+    // them (bit 32) what brings loads.
+    std::array<unsigned long long, 16> arrived = {};
+    bool by_lanes() const { return arrivals >= 32; }
     std::function<void()> over; // at the end of a phase
 };
 
@@ -285,8 +286,8 @@ inline void arrive(unsigned address, long bytes)
     MBarrier &b = barrier_at(address);
     if (b.arrivals == 0)
         fail("arrives at what is no barrier");
-    const unsigned bit = b.by_lanes() ? 1u << m.lane->id.x % 32 : 1;
-    unsigned &arrived = b.arrived[m.warp->number];
+    const unsigned long long bit = !b.by_lanes() ? 1 : 1ull << (bytes ? 32 : m.lane->id.x % 32);
+    unsigned long long &arrived = b.arrived[m.warp->number];
     if (arrived & bit)
         fail("arrives twice in a phase of " + b.name + text(" (phase %u)", b.done));
     if (b.pending == 0)

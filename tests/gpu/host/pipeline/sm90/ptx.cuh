@@ -47,6 +47,26 @@ inline void store_shared_16(unsigned address, uint4 v)
     if (HOST_CONSUMER_LANES > 1) // else tiles hold tags
         memcpy(simt::m.cta->shared + address, &v, sizeof v);
 }
+// Rows of 16 bytes in the memory of lane 8i and the seven after it: of the i-th matrix, whose pair
+// (row lane / 4, columns 2 (lane % 4) and the next) is in a lane's i-th register.
+inline void store_matrices(unsigned row, const unsigned *v, int matrices)
+{
+    const int lane = threadIdx.x % 32;
+    for (int i = 0; i < matrices; ++i) {
+        const unsigned to = simt::meet(row, 7)[8 * i + lane / 4];
+        memcpy(simt::m.cta->shared + to + 4 * (lane % 4), &v[i], sizeof v[i]);
+    }
+}
+inline void store_matrices(unsigned row, uint4 v)
+{
+    const unsigned all[4] = {v.x, v.y, v.z, v.w};
+    store_matrices(row, all, 4);
+}
+inline void store_matrices(unsigned row, unsigned first, unsigned second)
+{
+    const unsigned all[2] = {first, second};
+    store_matrices(row, all, 2);
+}
 inline void fence_async_shared() {}
 
 template <int kPending> void wgmma_wait()
