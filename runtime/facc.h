@@ -505,6 +505,50 @@ FACC_API facc_status facc_cpu_attention(facc_ctx *ctx, const facc_program *p,
 FACC_API facc_status facc_convert(facc_dtype to, void *dst, facc_dtype from,
                                   const void *src, size_t n);
 
+/* ---- rounding to FP8 ---------------------------------------------------
+ * Of a tensor [B, H, S, D] (Q, K or V), rows of what share a scale: all, those
+ * of a head, or blocks of rows; `scale` says which by its rank. In f32, for
+ * each element x of channel d:
+ *     y = x - mean[d]           with mean: that of the channel over the rows
+ *     y = hadamard(signs * y)   with hadamard: signs by the seed, the same for
+ *                               all rows, orthonormal, so that Q and K with one
+ *                               seed have the same scores
+ *     out = y * (1 / scale), to nearest even
+ * and scale = max |y| / 448 (e5m2: 57,344), at least 2^-126, with power_of_two
+ * the next one of these. Where all y are 0 it is 1. NaN and infinities become
+ * NaN, and count for no scale and no mean. Out stands for out * scale + mean,
+ * with hadamard for the transformed values: what facc_args takes. */
+
+typedef struct facc_quantize_args {
+    size_t struct_size;
+    facc_tensor in; /* [B, H, S, D] f32 f16 bf16; packed [1, H, T, D] */
+    /* Of the same shape, e4m3 or e5m2. data NULL: not written, the image
+     * alone is. */
+    facc_tensor out;
+    facc_tensor scale; /* f32, written: rank 0, [B, H] or [B, H, blocks] */
+    facc_tensor mean;  /* [B, H, D] f32, written; data NULL: none */
+    /* As facc_args.v_image says, of out's dtype, written; data NULL: none */
+    facc_tensor image;
+    int32_t block;        /* rows to a scale of rank 3: a multiple of 32 */
+    int32_t power_of_two; /* nonzero: of scales (good for V) */
+    int32_t hadamard;     /* nonzero: D is 32, 64, 128 or 256; no mean then */
+    int32_t n_seqs;       /* of packed sequences; 0 without cu_seqlens */
+    uint64_t seed;        /* of hadamard's signs */
+    /* Packed sequences, as facc_args has them: B of scale and mean is n_seqs,
+     * blocks count from a sequence's start. Or NULL. */
+    const int32_t *cu_seqlens;
+    int32_t max_seqlen; /* of packed sequences; 0: T */
+    int32_t device;     /* of launches, as are the following */
+    void *workspace;
+    size_t workspace_size;
+} facc_quantize_args;
+#define FACC_QUANTIZE_ARGS_INIT FACC_STRUCT_INIT(facc_quantize_args)
+
+/* On host memory, done when it returns; any strides. */
+FACC_API facc_status facc_quantize(facc_ctx *ctx,
+                                   const facc_quantize_args *args,
+                                   facc_error *err);
+
 /* ---- looking inside --------------------------------------------------- */
 
 typedef enum facc_dump {
