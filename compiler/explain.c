@@ -213,6 +213,28 @@ static void score(struct explain *x, ir_ref root, const struct affine_score *a)
     }
 }
 
+/* A product of a row's and a column's vector: how kernels make it. */
+static void dot(struct explain *x, const struct dot_term *d)
+{
+    const ir_ref r = d->dot ? d->dot : d->cell;
+    if (!r)
+        return;
+    strbuf_add(x->out, "dot      ");
+    expression(x, r, MAX_DEPTH);
+    if (ir_node(x->g, r)->line)
+        strbuf_addf(x->out, "   line %" PRIu32, ir_node(x->g, r)->line);
+    if (!d->dot) {
+        strbuf_addf(x->out, "\n         made cell by cell: %s\n", d->why);
+        return;
+    }
+    strbuf_add(x->out, "\n         times ");
+    expression(x, d->factor, MAX_DEPTH);
+    strbuf_addf(x->out,
+                ": a matrix product beside Q K^T where Q and K are %s, too; "
+                "else cell by cell\n",
+                dtype_name(d->dtype));
+}
+
 static void bound(struct explain *x, const struct plain_bound *b)
 {
     strbuf_add(x->out, "bound    ");
@@ -342,6 +364,7 @@ static bool sections(struct program *p, struct strbuf *out)
                 p->facts.score_paths, p->facts.mask_paths);
     inputs(&x);
     score(&x, p->roots.score, &affine);
+    dot(&x, &p->dot);
     mask(&x, p->roots.keep, &bounds);
     tier(&x, &p->verdict);
     values(&x, order, n, scope);

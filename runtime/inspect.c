@@ -158,6 +158,9 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
         strbuf_add(b, "  for packed sequences\n");
     if (c->sinks)
         strbuf_add(b, "  with attention sinks\n");
+    if (c->dot)
+        strbuf_addf(b, "  %d columns of facc.dot join those of Q and K\n",
+                    c->dot->n);
     if (plan->facts.scheduled)
         strbuf_addf(b,
                     "  launches make a schedule first%s, by kernels with a "

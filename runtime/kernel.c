@@ -93,13 +93,30 @@ static bool scales_fit(const facc_variant *v, struct diag *d)
                     facc_dtype_name(v->dtype));
 }
 
+/* The product of vectors that kernels of this variant make beside Q K^T. */
+static const struct dot_term *usable_dot(const facc_program *p,
+                                         const facc_variant *v)
+{
+    const struct dot_term *dot = &p->compiled->dot;
+    const bool room =
+        args_size(&p->signature, false) + DOT_MAPS_BYTES <= KERNEL_MAX_ARGS;
+    return dot->dot && (facc_dtype)dot->dtype == v->dtype && !v->check_bounds &&
+                   room
+               ? dot
+               : NULL;
+}
+
 static bool configure(const facc_program *p, const facc_variant *v, int arch,
                       int family, struct plan *plan, struct diag *d)
 {
     const struct eval_plan *e = p->compiled->plan;
+    const struct dot_term *dot = usable_dot(p, v);
+    const int cost = eval_plan_cost(e);
+    const bool masks = eval_plan_has_mask(e);
     plan->arch = arch;
-    if (!select_config(v, arch, family, eval_plan_cost(e),
-                       eval_plan_has_mask(e), NULL, &plan->config, d))
+    if (!(dot && select_config(v, arch, family, cost, masks, dot, &plan->config,
+                               NULL)) &&
+        !select_config(v, arch, family, cost, masks, NULL, &plan->config, d))
         return false;
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
@@ -138,6 +155,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
         if (!configure(p, &v, arch, family[i], &plans->plan[i], d))
             return false;
     plans->n = n;
+    dot_tensors_of(n > 0 ? plans->plan[0].config.dot : NULL, &plans->dot);
     if (n > 0 && plans->plan[0].facts.scheduled)
         configure_schedule(p, arch, plans);
     const bool fp8 = dtype_is_fp8((enum dtype)v.dtype);
@@ -170,7 +188,7 @@ static bool check_args(const struct plans *plans, const facc_program *p,
     if (!versioned_read(&a, sizeof a, args, "facc_args", d) ||
         !args_check(&a, &rules, &p->signature, &sizes, d))
         return false;
-    const int i = launch_choice(plans, &a, rules.stage, d);
+    const int i = launch_choice(plans, &p->signature, &a, rules.stage, d);
     return i >= 0 &&
            schedule_make(&plans->plan[i].config, &plans->plan[i].facts, &a,
                          &sizes, rules.stage, &schedule, d);

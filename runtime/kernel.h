@@ -12,6 +12,8 @@
 /* Bytes of kernel arguments: the driver takes 4,096, device code rounds the
  * size up to the header's alignment. */
 enum { KERNEL_MAX_ARGS = 3968, KERNEL_ARGS_ALIGN = 128 };
+/* Behind them, where rows of captured tensors join Q K^T: TMA descriptors. */
+enum { DOT_MAPS_BYTES = 256 };
 
 struct facc_kernel {
     facc_ctx *ctx;
@@ -38,7 +40,7 @@ void launch_rules(const struct unit_config *config, const char *stage,
                   struct args_rules *out);
 /* Which of the plans takes these tensors, by their pointers and strides; -1:
  * none, with *d filled. */
-int launch_choice(const struct plans *plans, const facc_args *args,
-                  const char *stage, struct diag *d);
+int launch_choice(const struct plans *plans, const struct signature *s,
+                  const facc_args *args, const char *stage, struct diag *d);
 
 #endif

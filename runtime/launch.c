@@ -4,6 +4,7 @@
  * what a checked debug build found. */
 #include "runtime/kernel.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -30,14 +31,23 @@ void launch_rules(const struct unit_config *config, const char *stage,
     };
 }
 
-int launch_choice(const struct plans *plans, const facc_args *args,
-                  const char *stage, struct diag *d)
+/* Whether TMA takes all that family sm90 reads by it. */
+static bool sm90_possible(const struct plans *plans, const struct signature *s,
+                          const facc_args *args, const char *stage,
+                          struct diag *d)
+{
+    return tensor_map_possible(args, stage, d) &&
+           dot_map_possible(&plans->dot, s, args, stage, d);
+}
+
+int launch_choice(const struct plans *plans, const struct signature *s,
+                  const facc_args *args, const char *stage, struct diag *d)
 {
     if (!select_is_sm90(&plans->plan[0].config))
         return 0;
     if (plans->n == 1)
-        return tensor_map_possible(args, stage, d) ? 0 : -1;
-    return tensor_map_possible(args, stage, NULL) ? 0 : 1;
+        return sm90_possible(plans, s, args, stage, d) ? 0 : -1;
+    return sm90_possible(plans, s, args, stage, NULL) ? 0 : 1;
 }
 
 /* ---- packing ------------------------------------------------------------ */
@@ -242,7 +252,7 @@ static bool prepared(const facc_kernel *k, int device, struct ready *r,
 static bool planned(const facc_kernel *k, const facc_args *a, struct ready *r,
                     struct diag *d)
 {
-    const int i = launch_choice(&k->plans, a, stage_name, d);
+    const int i = launch_choice(&k->plans, &k->signature, a, stage_name, d);
     if (i < 0)
         return false;
     r->plan = &k->plans.plan[i];
@@ -325,13 +335,30 @@ static bool enqueue_all(const struct ready *r, const facc_args *a,
 
 /* What family sm90 asks besides. The context is current: encoding a tensor map
  * needs one. */
-static bool pack_sm90(struct facc_kernel_header *h, const facc_args *a,
-                      const struct ready *r, struct diag *d)
+static bool pack_sm90(const facc_kernel *k, union packed *args,
+                      const facc_args *a, const struct ready *r, struct diag *d)
 {
+    struct facc_kernel_header *h = &args->header;
+    const struct unit_config *c = &r->plan->config;
+    unsigned char(*maps)[128] =
+        (unsigned char(*)[128])(args->bytes + k->args_size);
     h->next_item = r->schedule.next_item;
     h->section_heads = r->schedule.section_heads;
-    return tensor_map_encode(r->drv, &r->plan->config, a, h->tensor_map,
-                             stage_name, d);
+    return tensor_map_encode(r->drv, c, a, h->tensor_map, stage_name, d) &&
+           (!c->dot || dot_map_encode(r->drv, &k->plans.dot, c->tile_n, a,
+                                      &r->sizes, maps, stage_name, d));
+}
+
+/* The product of extra columns is multiplied by its factor over the scale, and
+ * all by the scale: one of 0 is a power of 2 that loses all of Q K^T, nothing
+ * of the rest. */
+static void settle_scale(struct facc_kernel_header *h)
+{
+    const float least = 0x1p-80f;
+    if (!(fabsf(h->scale) < least))
+        return;
+    h->scale = copysignf(least, h->scale);
+    h->scale_log2 = h->scale * 1.44269504f;
 }
 
 static bool launch(const facc_kernel *k, const struct ready *r,
@@ -342,6 +369,8 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     cu_context current = NULL;
     memset(&args, 0, k->args_size);
     pack_header(&args.header, a, &r->sizes);
+    if (r->plan->config.dot)
+        settle_scale(&args.header);
     args.header.q_tiles = r->schedule.q_tiles;
     args.header.num_work = r->schedule.grid[ENTRY_FORWARD];
     args.header.bounds_report = (int *)(uintptr_t)r->report;
@@ -358,9 +387,9 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,
                                "cuCtxPushCurrent", d))
         return false;
-    bool ok = (!select_is_sm90(&r->plan->config) ||
-               pack_sm90(&args.header, a, r, d)) &&
-              enqueue_all(r, a, &args, stream, d);
+    bool ok =
+        (!select_is_sm90(&r->plan->config) || pack_sm90(k, &args, a, r, d)) &&
+        enqueue_all(r, a, &args, stream, d);
     if (switched)
         driver_pop(drv);
     return ok;

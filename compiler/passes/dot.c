@@ -200,13 +200,13 @@ static ir_ref replace(struct ir_graph *g, const struct score_walk *w,
     return out;
 }
 
-/* The smallest sum that holds SCORE and the DOT. */
+/* The largest sum of SCORE and the DOT that holds all uses of the score. */
 static bool find_sum(struct ir_graph *g, const struct score_walk *w, ir_ref dot,
                      struct dot_term *out, const char **why)
 {
     int left = MAX_ADDENDS;
     *why = "not added to the score itself";
-    for (uint32_t k = 0; k < w->n && !g->failed; k++) {
+    for (uint32_t k = w->n; k-- > 0 && !g->failed;) {
         const ir_ref r = w->order[k];
         const enum ir_op op = (enum ir_op)ir_node(g, r)->op;
         struct sum s = {.dot = dot, .left = &left};
@@ -216,10 +216,9 @@ static bool find_sum(struct ir_graph *g, const struct score_walk *w, ir_ref dot,
         if (!s.factor || s.scores != 1 || s.other)
             continue;
         out->roots.score = replace(g, w, r, rest);
-        if (!out->roots.score) {
-            *why = "the score is used without it, too";
-            return false;
-        }
+        *why = "the score is used without it, too";
+        if (!out->roots.score)
+            continue;
         out->dot = dot;
         out->factor = s.sign < 0 ? ir_neg(g, s.factor) : s.factor;
         return !g->failed;

@@ -4,9 +4,10 @@
 
 #include "sm80/shape.cuh"
 
-// The 16-byte units of a row are spread over kLanes threads (a power of two, some idle), so that a
-// thread keeps its column and only its row pointer moves.
-template <int kRows, int kCols, int kCopyThreads> class TileCopy
+// kPitch: bytes from one shared row to the next. The 16-byte units of a row are spread over kLanes
+// threads (a power of two, some idle), so that a thread keeps its column and only its row pointer
+// moves.
+template <int kRows, int kCols, int kCopyThreads, int kPitch> class TileCopy
 {
     static constexpr int kUnits = round_up(kCols, 16) / 8;
     static constexpr int kLanes = kUnits <= 2    ? 2
@@ -15,7 +16,7 @@ template <int kRows, int kCols, int kCopyThreads> class TileCopy
                                   : kUnits <= 16 ? 16
                                                  : 32;
     static constexpr int kRowsAtOnce = kCopyThreads / kLanes;
-    static constexpr int kBytes = 16 * kUnits + 16; // of a shared row
+    static constexpr int kBytes = kPitch; // of a shared row
 
   public:
     // base, stride (bytes): the matrix; aligned: rows may be read 16 bytes at a time.

@@ -31,9 +31,9 @@ __device__ __forceinline__ float settle_scale(float scale_log2, unsigned shared)
 
 // What a CTA's loop works with.
 struct Loop {
-    using CopyQ = TileCopy<kTileM, kHeadDim, kThreads>;
-    using CopyK = TileCopy<kTileN, kHeadDim, kGroupThreads>;
-    using CopyV = TileCopy<kTileN, kHeadDimV, kGroupThreads>;
+    using CopyQ = TileCopy<kTileM, kHeadDim, kThreads, kRowBytes>;
+    using CopyK = TileCopy<kTileN, kHeadDim, kGroupThreads, kRowBytes>;
+    using CopyV = TileCopy<kTileN, kHeadDimV, kGroupThreads, kRowBytesV>;
 
     const KernelArgs &args;
     const Work &w;
@@ -57,6 +57,8 @@ struct Loop {
     {
         CopyK(w.k, 2 * args.k_stride[2], w.k_aligned)
             .start(k0 + buffer * kBytesK, tile * kTileN, w.kv_len);
+        start_extra<false, kTileN, kGroupThreads>(w, k0 + buffer * kBytesK + 2 * kDepth, kRowBytes,
+                                                  tile * kTileN, w.kv_len);
     }
 
     __device__ __forceinline__ void start_v(int tile, int buffer) const
@@ -81,6 +83,7 @@ struct Loop {
     __device__ __forceinline__ void prepare(unsigned shared)
     {
         CopyQ(w.q, 2 * args.q_stride[2], w.q_aligned).start(shared, w.q0, w.q_len);
+        start_extra<true, kTileM, kThreads>(w, shared + 2 * kDepth, kRowBytes, w.q0, w.q_len);
         cp_async_commit();
         if constexpr (kRawScores)
             multiplier = settle_scale(args.scale_log2, shared);
@@ -98,7 +101,7 @@ struct Loop {
         __syncthreads();
         if constexpr (kQInRegisters)
 #pragma unroll
-            for (int step = 0; step < kStepsD; ++step)
+            for (int step = 0; step < kStepsQK; ++step)
                 load_q(q[step], a.q, step);
     }
 
@@ -167,8 +170,11 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
         Scores s;
         Tops tops;
         const Cells at(args, w, rows, buffer, tile * kTileN);
+        const unsigned k = a.k + (kStages == 2 ? buffer * kBytesK : 0);
+        if constexpr (kExtraDim > 0)
+            multiply_extra(s, q, a.q, k, w);
         multiply_qk(
-            s, q, a.q, a.k + (kStages == 2 ? buffer * kBytesK : 0),
+            s, q, a.q, k,
             [&](int n) {
                 if constexpr (kBetween)
                     apply_block<kScoreBetween, kMaskBetween>(args, w, rows, stage, at, n, s, tops);
@@ -249,10 +255,12 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
         barrier_sync<kThreads>(1 + group);
         if (has_weights)
             multiply_pv(o, state, v, take_weights);
-        if (work != kTileNone)
+        if (work != kTileNone) {
+            if constexpr (kExtraDim > 0)
+                multiply_extra(s, q, a.q, k, w);
             multiply_qk(
                 s, q, a.q, k, [](int) {}, hand_over);
-        else if (group == 0 || tile >= 0)
+        } else if (group == 0 || tile >= 0)
             hand_over();
         if (tile < 0)
             break;

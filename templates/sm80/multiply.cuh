@@ -8,7 +8,7 @@ constexpr int kAhead = 2;
 // while they drain.
 constexpr int kHandOverPart = 8;
 
-using QFragments = unsigned[kQInRegisters ? kStepsD : 1][kBlocksM][4];
+using QFragments = unsigned[kQInRegisters ? kStepsQK : 1][kBlocksM][4];
 using Weights = unsigned[kBlocksM][4]; // 16 KV columns of P as A fragments
 
 // Shared-memory addresses for this lane's part in ldmatrix.
@@ -37,8 +37,59 @@ __device__ __forceinline__ void load_q(unsigned (&q)[kBlocksM][4], unsigned addr
         ldmatrix_x4(q[m], address + 16 * m * kRowBytes + 32 * step);
 }
 
-// S = Q K^T, by kTogether pairs of column blocks at a time. Calls near_end shortly before the last
-// MMAs, finished(block) when a column block is final and other MMAs have been issued.
+__device__ __forceinline__ void clear(Scores &s)
+{
+#pragma unroll
+    for (int m = 0; m < kBlocksM; ++m)
+#pragma unroll
+        for (int n = 0; n < kBlocksN; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[m][n][e] = 0.0f;
+}
+
+// S = factor * Q K^T of the extra columns.
+template <class W>
+__device__ __forceinline__ void multiply_extra(Scores &s, QFragments &q, unsigned q_address,
+                                               unsigned k, const W &w)
+{
+    constexpr int kCount = kStepsExtra * kStepsN;
+    clear(s);
+    unsigned b[kAhead + 1][4];
+#pragma unroll
+    for (int i = 0; i < kCount + kAhead; ++i) {
+        if (i < kCount)
+            ldmatrix_x4(b[i % (kAhead + 1)],
+                        k + 16 * (i % kStepsN) * kRowBytes + 32 * (kStepsD + i / kStepsN));
+        const int now = i - kAhead;
+        if (now < 0)
+            continue;
+        const int step = kStepsD + now / kStepsN, pair = now % kStepsN;
+        unsigned(&a)[kBlocksM][4] = q[kQInRegisters ? step : 0];
+        if (!kQInRegisters && pair == 0)
+            load_q(a, q_address, step);
+        const unsigned(&x)[4] = b[now % (kAhead + 1)];
+#pragma unroll
+        for (int m = 0; m < kBlocksM; ++m) {
+            mma_16816(s[m][2 * pair], a[m], x[0], x[1]);
+            mma_16816(s[m][2 * pair + 1], a[m], x[2], x[3]);
+        }
+    }
+    const float factor = w.factor();
+    if (factor == 1.0f)
+        return;
+#pragma unroll
+    for (int m = 0; m < kBlocksM; ++m)
+#pragma unroll
+        for (int n = 0; n < kBlocksN; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[m][n][e] *= factor;
+}
+
+// S = Q K^T, or S + Q K^T where there are extra columns, by kTogether pairs of column blocks at a
+// time. Calls near_end shortly before the last MMAs, finished(block) when a column block is final
+// and other MMAs have been issued.
 template <class Finished, class NearEnd>
 __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q_address,
                                             unsigned k, Finished finished, NearEnd near_end)
@@ -48,13 +99,8 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
     constexpr int kRound = kStepsD * kTogether;
     const auto step_of = [](int i) { return i % kRound / kTogether; };
     const auto pair_of = [](int i) { return i / kRound * kTogether + i % kTogether; };
-#pragma unroll
-    for (int m = 0; m < kBlocksM; ++m)
-#pragma unroll
-        for (int n = 0; n < kBlocksN; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                s[m][n][e] = 0.0f;
+    if constexpr (kExtraDim == 0)
+        clear(s);
 
     unsigned b[kAhead + 1][4];
 #pragma unroll

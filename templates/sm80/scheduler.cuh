@@ -41,6 +41,7 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     w.k_aligned = aligned_16(args.k, args.k_stride);
     w.v_aligned = aligned_16(args.v, args.v_stride);
     w.t = Variant::tile(args, b, h);
+    w.find_extra(args, w.t);
     if constexpr (kBlockMask)
         w.classes = block_classes_of(args, b, h);
     if constexpr (!kListed) {

@@ -17,6 +17,7 @@
 #include "common/sequences.cuh"
 #include "facc_config.cuh"
 #include "facc_variant.cuh"
+#include "sm80/extra.cuh"
 
 __host__ __device__ constexpr int round_up(int x, int multiple)
 {
@@ -33,11 +34,12 @@ constexpr int kBlocksM = kRowsPerWarp / 16; // MMA blocks: rows of a warp,
 constexpr int kBlocksN = kTileN / 8;        // score columns,
 constexpr int kDepth = round_up(kHeadDim, 16);
 constexpr int kDepthV = round_up(kHeadDimV, 16);
-constexpr int kBlocksV = kDepthV / 8; // output columns,
-constexpr int kStepsD = kDepth / 16;  // MMA steps along the head dim,
-constexpr int kStepsN = kTileN / 16;  // and along KV in P V
+constexpr int kBlocksV = kDepthV / 8;           // output columns,
+constexpr int kStepsD = kDepth / 16;            // MMA steps along the head dim,
+constexpr int kStepsQK = kStepsD + kStepsExtra; // and the extra columns behind it,
+constexpr int kStepsN = kTileN / 16;            // and along KV in P V
 
-constexpr int kRowBytes = 2 * kDepth + 16;
+constexpr int kRowBytes = 2 * (kDepth + kExtraDim) + 16;
 constexpr int kRowBytesV = 2 * kDepthV + 16;
 constexpr int kBytesQ = kTileM * kRowBytes;
 constexpr int kBytesK = kTileN * kRowBytes;
@@ -49,7 +51,7 @@ constexpr int kBytesNeeded = kBytesLoop > kBytesO ? kBytesLoop : kBytesO;
 // CTAs of a multiprocessor, which bounds the registers of a thread: 255 for eight warps in all, 168
 // for twelve, which small tiles can do with (the sum: accumulators and Q fragments).
 constexpr int kFragmentRegisters =
-    kBlocksM * (4 * kBlocksV + 4 * kBlocksN + 4 * (kQInRegisters ? kStepsD : 1));
+    kBlocksM * (4 * kBlocksV + 4 * kBlocksN + 4 * (kQInRegisters ? kStepsQK : 1));
 constexpr int kCtasPerSm = kWarps == 8 ? 1 : kFragmentRegisters <= 128 ? 3 : 2;
 
 static_assert(kBlocksM == 1 || kBlocksM == 2, "a warp owns 16 or 32 query rows");
@@ -85,7 +87,7 @@ struct RowState {
 
 // One query tile of one head. In shared memory, and read from there each time: registers are
 // scarce.
-struct Work {
+struct Work : ExtraWork<(kExtraDim > 0), Variant> {
     static constexpr int kStaged = kListed ? 32 : 1; // entries,
     static constexpr int kEntryWords = 1 + kGroups;  // of 8 bytes
     int b, h;

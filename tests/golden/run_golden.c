@@ -103,7 +103,8 @@ static void check_texts(struct golden *g, const char *name, struct program *p,
     const struct unit_config c = {.family = "sm80",
                                   .dtype = DTYPE_BF16,
                                   .out_dtype = DTYPE_BF16,
-                                  .check_bounds = strstr(name, "_checked")};
+                                  .check_bounds = strstr(name, "_checked"),
+                                  .dot = p->dot.dot ? &p->dot : NULL};
     struct arena *a = arena_new(&alloc_libc);
     struct strbuf ir, cuda;
     struct diag d;
