@@ -112,9 +112,10 @@ static const struct sm90_rule sm90_rules[] = {
     /* 534 / 483 (475 / 446); more columns do not fit 160 registers. Four stages
      * against two, later: 1.003 / 1.021 of the speed. */
     {64, 64, 192, 96, 2, 4},
-    /* 614 / 581; 128 x 128, two groups: 574 / 551 (another run, in which this
-     * had 601 / 564) */
-    {96, 96, 192, 80, 2, 2},
+    /* 683 / 639; with two Q buffers and two stages 668 / 623. Two groups, then,
+     * in an earlier run with 652 / 611: 128 x 128 588 / 583, 128 x 144 601 /
+     * 580, 128 x 160 581 / 574. 192 x 96 spills. */
+    {96, 96, 192, 80, 1, 4},
     /* 743 / 712 (664 / 593) */
     {128, 128, 128, 128, 2, 2},
     /* 192/128: 704 / 686. Two Q buffers do not fit. */

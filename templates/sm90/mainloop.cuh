@@ -256,6 +256,7 @@ __device__ __forceinline__ void Consumer::start()
         reset(state_);
         wait_q(item_);
     }
+    bound_sums(state_);
     visits_.hold_back();
     const unsigned load = visits_.load();
     wait_k(load);
@@ -312,6 +313,7 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             put_off(item_);
             reset(state_);
         }
+        bound_sums(state_);
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
         wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_);

@@ -107,6 +107,7 @@ struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag> {
 // Of one thread, for its rows g and g + 8.
 struct RowState {
     float reference[2]; // in log2 units; -inf until a score counts
+    float most[2];      // the bound of its next tile's sum
     float sum[2];       // of weights 2^(score - reference), of this thread's columns only
 };
 

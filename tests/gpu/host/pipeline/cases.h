@@ -352,7 +352,7 @@ static void place_tensors()
     const int batches = c->packed ? 1 : a.B;
     a.D = kHeadDim;
     a.Dv = kHeadDimV;
-    a.scale = draw(0, 3) ? kScale : -kScale;
+    a.scale = draw(0, 1) ? kScale : -kScale;
     a.scale_log2 = a.scale * 1.4426950408889634f;
     const auto place = [&](long long(&stride)[3], int heads, long long rows, int d) {
         stride[2] = heads * d; // (b, s, h, d)
