@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE))
 
 from checks import Stop, Watch, check_device, sampled_error  # noqa: E402
 from hopper_mods import Mod  # noqa: E402
-from hopper_rows import HEAD, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
+from hopper_rows import HEAD, OWN, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
 from method import HEAD_START, flex_calls, in_graph, inputs, interleaved, prepared, ready, sdpa, table  # noqa: E402
 
 SECONDS_OF_ROUND = 0.032  # of one contestant: pause, burst and what is around them
@@ -44,7 +44,7 @@ def variant_of(args):
 
 
 def key_of(args, shape, mod, who):
-    D, Dv = (128, 128) if who == "facc128" else (shape.D, shape.Dv or shape.D)
+    D, Dv = OWN.get(who, (shape.D, shape.Dv or shape.D))
     where = dict(arch=args.arch) if args.dry else dict(device=0)
     return dict(dtype="bf16", head_dim=D, head_dim_v=Dv, **where, **variant_of(args))
 
@@ -76,7 +76,7 @@ class Programs:
         jobs = {}
         for shape, of_shape in wanted.items():
             for x in of_shape:
-                if x.who in ("facc", "facc128", "hand"):
+                if x.who in ("facc", "hand", *OWN):
                     key = key_of(self.args, shape, x.mod, x.who)
                     jobs.setdefault((x.who == "hand", x.mod, str(key)), (x, self.get(x.who, x.mod), key))
 
@@ -109,7 +109,8 @@ class Contest:
         if key in self.launches:
             return self.launches[key]
         mod = Mod(x.mod)
-        q, k, v = inputs(128, self.shape.S, torch.bfloat16) if x.who == "facc128" else self.qkv
+        D, Dv = OWN.get(x.who, (0, 0))
+        q, k, v = inputs(D, self.shape.S, torch.bfloat16, Dv) if D else self.qkv
         tensors = self.tensors_of(mod, q)
         launch = prepared(self.bench.programs.get(x.who, x.mod), q, k, v, variant_of(self.args), tensors=tensors,
                           params=mod.params)
@@ -230,7 +231,7 @@ class Bench:
             return
         contest = Contest(self, shape)
         # facc first: FlexAttention's outputs are compared with its
-        for x in sorted(of_shape, key=lambda x: ("facc", "hand", "facc128", "cudnn", "flex").index(x.who)):
+        for x in sorted(of_shape, key=lambda x: ("facc", "hand", *OWN, "cudnn", "flex").index(x.who)):
             if x.who == "flex" and self.left() < cost + 8:  # a compile takes some seconds
                 self.why[shape, x] = f"no time left of {self.args.seconds:.0f} s"
             else:

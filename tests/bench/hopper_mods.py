@@ -20,6 +20,7 @@ class Part(NamedTuple):
     captured: Callable = lambda B, H, S: {}
     params: dict = {}
     fast: bool = False  # approximate functions: errors may be larger
+    columns: int = 0    # that join those of Q and K
 
 
 def normal(*shape):
@@ -76,7 +77,23 @@ def t5_by_hand(captured):
     return score
 
 
+ROPE = 64
+
+
+def rotary(B, H, S):
+    import torch
+    return {"q_rope": normal(B, H, S, ROPE).to(torch.bfloat16), "k_rope": normal(B, S, ROPE).to(torch.bfloat16)}
+
+
+def rotary_by_hand(captured):
+    q_rope, k_rope = captured["q_rope"], captured["k_rope"]
+    return lambda s, b, h, q, kv: s + 128 ** -0.5 * (q_rope[b, h, q].double() * k_rope[b, kv].double()).sum(-1)
+
+
 SCORES = {
+    "mla": Part("score + 128 ^ -0.5 * facc.dot(q_rope[b][h][q], k_rope[b][kv])", rotary_by_hand,
+                f'local q_rope = facc.tensor("q_rope", "bf16", {{ "B", "H", "q", {ROPE} }}) '
+                f'local k_rope = facc.tensor("k_rope", "bf16", {{ "B", "kv", {ROPE} }})', rotary, columns=ROPE),
     "alibi": Part("score + slopes[h] * (kv - q)", alibi_by_hand,
                   'local slopes = facc.tensor("slopes", "f32", { "H" })', slopes),
     "relbias": Part("score + (q - kv)", lambda t: lambda s, b, h, q, kv: s + (q - kv)),
@@ -108,6 +125,7 @@ class Mod:
         self.causal = self.mask is not None
         self.fast = any(p.fast for p in self.parts)
         self.params = {k: v for p in self.parts for k, v in p.params.items()}
+        self.columns = sum(p.columns for p in self.parts)
 
     def lua(self):
         fields = []

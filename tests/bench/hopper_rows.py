@@ -20,8 +20,8 @@ class Shape(NamedTuple):
 
 
 class Contestant(NamedTuple):
-    """who: facc, cudnn, flex, hand (facc with a bound written by hand), facc128
-    (facc at D 128, whatever the shape). how: "" as it is; "ready" without
+    """who: facc, cudnn, flex, hand (facc with a bound written by hand), facc128,
+    facc192 (facc at the head dims OWN, whatever the shape). how: "" as it is; "ready" without
     making the mask's schedule or lists, "made" with; each in a CUDA graph or
     "made, eager"."""
     who: str
@@ -30,6 +30,9 @@ class Contestant(NamedTuple):
 
     def __str__(self):
         return f"{self.who} {self.mod}{', ' + self.how if self.how else ''}"
+
+
+OWN = {"facc128": (128, 128), "facc192": (192, 128)}
 
 
 class Row(NamedTuple):
@@ -87,20 +90,27 @@ def flex_rows():
                       Contestant("flex", mod), 1.15, math.nan)
 
 
+def dot_rows():
+    for n, mask in enumerate(("full", "causal")):
+        yield Row(f"MLA, 128 + 64 by facc.dot, {mask}, per FLOP of own D 192/128", Shape(128, 8192),
+                  Contestant("facc", "mla+causal" if n else "mla"), Contestant("facc192", "causal" if n else "none"), 0.97, 1.0)
+
+
 def hand_rows():
     yield Row("causal by verdicts / bound by hand", Shape(128, 8192), Contestant("facc", "causal"),
               Contestant("hand", "causal"), 0.98, 1.00)
 
 
-ROWS = [*dense_rows(), *mod_rows(), *hand_rows(), *head_dim_rows(), *flex_rows()]
+ROWS = [*dense_rows(), *mod_rows(), *hand_rows(), *dot_rows(), *head_dim_rows(), *flex_rows()]
 
 
 # ---- figures ---------------------------------------------------------------------
 
 def flops(shape, contestant):
     """Floating-point operations of one call."""
-    D, Dv = (128, 128) if contestant.who == "facc128" else (shape.D, shape.Dv or shape.D)
-    return 2 * (D + Dv) * (TOKENS // shape.S) * (WIDTH // D) * Mod(contestant.mod).cells(shape.S)
+    D, Dv = OWN.get(contestant.who, (shape.D, shape.Dv or shape.D))
+    mod = Mod(contestant.mod)
+    return 2 * (D + mod.columns + Dv) * (TOKENS // shape.S) * (WIDTH // D) * mod.cells(shape.S)
 
 
 def rate(shape, contestant, ms):

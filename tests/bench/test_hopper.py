@@ -36,6 +36,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(rows.flops(Shape(192, 8192, 128), dense), 2 * 2 * 10 * 8192**2 * 320)
         self.assertEqual(rows.flops(Shape(96, 8192), dense), 4 * 2 * 21 * 8192**2 * 96)
         self.assertEqual(rows.flops(Shape(96, 8192), Contestant("facc128", "none")), 4 * 2 * 16 * 8192**2 * 128)
+        self.assertEqual(rows.flops(Shape(128, 8192), Contestant("facc", "mla")), 2 * 2 * 16 * 8192**2 * 320)
+        self.assertEqual(rows.flops(Shape(128, 8192), Contestant("facc192", "none")), 2 * 2 * 10 * 8192**2 * 320)
 
     def test_cells(self):
         self.assertEqual(Mod("window").cells(2048), 2048 * 1024 - 1024 * 512)

@@ -9,3 +9,4 @@ import hopper_values  # noqa: F401
 import hopper_masks  # noqa: F401
 import hopper_families  # noqa: F401
 import hopper_edges  # noqa: F401
+import hopper_dot  # noqa: F401

@@ -23,12 +23,16 @@ HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
 FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
+DOT = "tests/gpu/host/pipeline/dot.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
 VARIANTS = {
     "plain": ("templates/stub/facc_variant.cuh", 0, False, []),
     "causal": ("tests/gpu/variants/causal.cuh", 0, False, []),
     "alibi": ("tests/gpu/variants/alibi_causal.cuh", 1, False, ["-DHOST_TENSOR=1"]),
     "bias": ("tests/gpu/variants/bias.cuh", 1, False, ["-DHOST_TENSOR=3"]),
+    "dot": (DOT, 2, False, ["-DHOST_DOT_FACTOR=1"]),
+    "dot_packed": (DOT, 2, True, ["-DHOST_DOT_FACTOR=1"]),
+    "dot_times": (DOT, 2, False, ["-DHOST_DOT_FACTOR=-0.75f"]),
     "softcap": ("tests/golden/softcap_fast.cuh", 0, False, []),
     "narrow": ("tests/gpu/host/pipeline/narrow.cuh", 0, False, []),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
@@ -45,7 +49,9 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
-NUMBERS = [("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
+EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
+NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
+           ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2")]
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
@@ -136,6 +142,16 @@ MUTATIONS = [
     (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.packed_causal.2.2"),
     (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
     (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
+    # extra columns
+    ("sm90/extra.cuh", "p.position + position", "position", "tags.dot.2.2"),
+    ("common/extra.cuh", "p.other[n++] =", "p.other[0] =", "tags.dot.2.2"),
+    ("common/extra.cuh", "V::dot_factor(args, t) / args.scale", "V::dot_factor(args, t)", "numbers.dot_times.2.2"),
+    (SCHEDULER, "kHeadBytesQ + extra_bytes(kRowsPerGroup)", "kHeadBytesQ", "tags.dot.2.2"),
+    (SCHEDULER, "w.q0 + kRowsPerGroup * g);", "w.q_start + w.q0 + kRowsPerGroup * g);", "tags.dot_packed.2.1"),
+    (PRODUCER, "place, row - start", "place, row", "tags.dot_packed.2.1"),
+    (PRODUCER, "tiles.k(slot) + kHeadBytesK", "tiles.k(slot)", "tags.dot.3.1"),
+    (MAINLOOP, "s[n][e] *= factor;", ";", "numbers.dot_times.2.2"),
+    (MAINLOOP, "multiply_extra(s, q, k);\n        wgmma_wait<0>();", "multiply_extra(s, q, k);", "numbers.dot_times.2.2"),
     # weights and output
     (EPILOGUE, "sum != 0.0f", "true", "numbers.listed.3.1"),
     (EPILOGUE, "base = sunk.top;", "", "numbers.causal.2.1"),
@@ -163,7 +179,7 @@ MUTATIONS = [
 
 
 def programs():
-    return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) for s in SHAPES] +
+    return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) and v != "dot_times" for s in SHAPES] +
             [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX])
 
 
@@ -171,9 +187,10 @@ def build(folder, name, templates, changes=()):
     kind, variant, shape = name.split(".", 2)
     file, tensors, scheduled, flags = VARIANTS[variant]
     numbers = kind != "tags"
+    extra = EXTRA[shape] if variant.startswith("dot") else 0
     place = tempfile.mkdtemp(prefix=name, dir=folder)
     config = dict(dict(stages=2), **SHAPES[shape], D=64, Dv=64, qreg=False, dtype="bf16",
-                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled,
+                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra,
                   packed=scheduled)
     if numbers:
         config.update(sinks=(variant, shape) in SINKS, D=24, Dv=40 if shape != "2.1" else 72)

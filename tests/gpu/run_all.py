@@ -37,7 +37,7 @@ def hopper(args):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--groups", default="", help="lengths dims gqa strides rows values mods repeat launch errors "
-                   "masks changes packed blocks edges cli embed hopper")
+                   "masks changes packed blocks dot edges cli embed hopper")
     p.add_argument("--only", default="", help="cases whose name has this text")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiles at a time")
     p.add_argument("--compile-first", action="store_true", help="not beside the tests")
@@ -59,10 +59,11 @@ def main():
     import masks
     import packed
     import block_masks
+    import dots
     import edges
     import cli  # noqa: F401  (registers its tests)
     import embed  # noqa: F401
-    suites = [numeric, masks, packed, block_masks, edges]
+    suites = [numeric, masks, packed, block_masks, dots, edges]
     if DEVICE == "cuda":
         import behaviour  # noqa: F401  (registers its tests)
         import schedules  # noqa: F401

@@ -13,6 +13,9 @@
 #ifndef HOST_TENSOR
 #define HOST_TENSOR 0
 #endif
+#ifndef HOST_DOT_FACTOR // dot.cuh
+#define HOST_DOT_FACTOR 1
+#endif
 constexpr bool kTags = HOST_CONSUMER_LANES == 1;
 
 static std::mt19937 rng;
@@ -309,10 +312,49 @@ static void expect_bounded()
         }
 }
 
+struct HostMap { // in the place of a tensor map
+    int tensor;  // 0 Q, 1 K, 2 V, 3 and 4 the captured ones of dot.cuh
+    int rows;    // of a box
+};
+
+// Those of dot.cuh: NaN where no position has a row, and behind the sequences.
+template <class Args> static void place_dot(Args &a)
+{
+    if constexpr (kExtraDim > 0) {
+        const long long heads = a.H / 2 + 1, rows = a.Sq + 3 + 7, columns = 5 * a.B + 2 + a.Skv;
+        const long long n[2] = {a.B * heads * rows * kExtraDim, columns * kExtraDim};
+        a.tensors[0] =
+            facc_captured{0,
+                          {heads * rows * kExtraDim, rows * kExtraDim, kExtraDim, 1},
+                          {a.B, static_cast<int>(heads), static_cast<int>(rows), kExtraDim},
+                          0};
+        a.tensors[1] = facc_captured{0, {kExtraDim, 1}, {static_cast<int>(columns), kExtraDim}, 0};
+        for (int i = 0; i < 2; ++i) {
+            const HostMap map{3 + i, i == 0 ? 64 : kTileN};
+            memcpy(a.dot_map[i], &map, sizeof map);
+            if (kTags)
+                continue;
+            unsigned short *x = c->take<unsigned short>(n[i]);
+            for (long long j = 0; j < n[i]; ++j) {
+                const long long row = j / kExtraDim;
+                const bool none = i == 0 ? row % rows < 3 || row % rows >= a.Sq + 3 : row < 2;
+                x[j] = none ? 0x7fff
+                            : bf16_bits(static_cast<float>(mixed(static_cast<unsigned>(j * 7 + i)) %
+                                                           2001) /
+                                            500 -
+                                        2);
+            }
+            a.tensors[i].data = x;
+        }
+    }
+}
+
 // HOST_TENSOR 1: f32 {H}; 3: f32 {H, q, kv}.
 template <class Args> static void place_captured(Args &a)
 {
-    if constexpr (kNumTensors > 0) {
+    if constexpr (kExtraDim > 0) {
+        place_dot(a);
+    } else if constexpr (kNumTensors > 0) {
         facc_captured &t = a.tensors[0];
         const size_t row = max(a.Skv, 1), n = HOST_TENSOR == 1 ? a.H : a.H * a.Sq * row;
         float *x = c->take<float>(n);
@@ -329,11 +371,6 @@ template <class Args> static void place_captured(Args &a)
 }
 
 // ---- tensors --------------------------------------------------------------------
-
-struct HostMap { // in the place of a tensor map
-    int tensor;  // 0 Q, 1 K, 2 V
-    int rows;    // of a box
-};
 
 constexpr float kScale = 0.25f;
 

@@ -4,18 +4,33 @@
 
 constexpr unsigned kInFlight = 0x7fd5a5a5; // of a score whose product is not done
 
-inline void multiply_qk(float (&s)[kTileN / 8][4], unsigned q, unsigned k)
+inline void issue_scores(float (&s)[kTileN / 8][4], unsigned q, unsigned k, simt::Columns columns)
 {
     if (simt::in_flight(true))
         simt::fail("Q K^T is issued while one is in flight");
-    for (int i = 0; i < kTileN / 2; ++i)
-        memcpy(&s[0][0] + i, &kInFlight, 4);
     simt::Product p{};
     p.scores = true;
+    p.columns = columns;
+    p.accumulate = columns == simt::kHeadColumns;
+    p.before.assign(&s[0][0], &s[0][0] + kTileN / 2);
+    for (int i = 0; i < kTileN / 2; ++i)
+        memcpy(&s[0][0] + i, &kInFlight, 4);
     p.a = q;
     p.b = k;
     p.s[0] = &s[0][0];
     simt::issue(p);
+}
+inline void multiply_qk(float (&s)[kTileN / 8][4], unsigned q, unsigned k)
+{
+    issue_scores(s, q, k, simt::kAllColumns);
+}
+inline void multiply_extra(float (&s)[kTileN / 8][4], unsigned q, unsigned k)
+{
+    issue_scores(s, q, k, simt::kExtraColumns);
+}
+inline void multiply_head(float (&s)[kTileN / 8][4], unsigned q, unsigned k)
+{
+    issue_scores(s, q, k, simt::kHeadColumns);
 }
 inline void multiply_pv(const unsigned (&x)[kTileN / 4], unsigned v, bool accumulate)
 {

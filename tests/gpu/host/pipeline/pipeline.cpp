@@ -12,7 +12,7 @@
 // ---- what loads and products do ---------------------------------------------------
 
 struct Tag {
-    int tensor, at[4];
+    int tensor, at[5];
 };
 static std::vector<Tag> tags;
 constexpr unsigned kNoTag = 0xffffffff; // 0 is none either: weights of a dead tile
@@ -22,7 +22,37 @@ static std::string text_of(unsigned tag)
     if (tag == 0 || tag >= tags.size())
         return simt::text("nothing (%x)", tag);
     const Tag &t = tags[tag];
-    return simt::text("%c row %d head %d batch %d", "QKV"[t.tensor], t.at[1], t.at[2], t.at[3]);
+    return simt::text("%c row %d head %d batch %d", "QKVrc"[t.tensor], t.at[1], t.at[2], t.at[3]);
+}
+
+// Where element i of row r of an extra panel lies, by TMA's swizzle of rows of that width: the
+// address's bits above 6 change those of 16-byte units.
+static int extra_at(int r, int i)
+{
+    const int at = r * kExtraRowBytes + 2 * i;
+    return at ^ ((at >> 7 & (kExtraRowBytes / 16 - 1)) << 4);
+}
+
+template <class Args>
+static void load_extra_box(const Args &a, const HostMap &map, const simt::Load &load,
+                           unsigned char *to)
+{
+    if constexpr (kExtraDim > 0) {
+        const facc_captured &t = a.tensors[map.tensor - 3];
+        const bool of_rows = map.tensor == 3;
+        const int rows = t.shape[of_rows ? 2 : 0], width = kExtraRowBytes / 2;
+        for (int r = 0; r < map.rows; ++r)
+            for (int i = 0; i < width; ++i) {
+                const int row = load.at[1] + r, col = load.at[0] + i;
+                const long long at =
+                    (of_rows ? load.at[2] * t.stride[0] + load.at[3] * t.stride[1] : 0) +
+                    1ll * row * kExtraDim + col;
+                const unsigned short x = row >= 0 && row < rows && col < kExtraDim
+                                             ? static_cast<const unsigned short *>(t.data)[at]
+                                             : 0;
+                memcpy(to + extra_at(r, i), &x, 2);
+            }
+    }
 }
 
 static int load_box(const simt::Load &load, bool starts)
@@ -30,12 +60,14 @@ static int load_box(const simt::Load &load, bool starts)
     HostMap map;
     memcpy(&map, load.map, sizeof map);
     unsigned char *to = simt::m.cta->shared + load.dst;
-    const int bytes = map.rows * 128;
+    const int bytes = map.rows * (map.tensor > 2 ? kExtraRowBytes : 128);
     if (kTags) {
         unsigned tag = kNoTag;
         if (!starts) {
             tag = static_cast<unsigned>(tags.size());
-            tags.push_back({map.tensor, {load.at[0], load.at[1], load.at[2], load.at[3]}});
+            Tag t{map.tensor, {}};
+            memcpy(t.at, load.at, sizeof t.at);
+            tags.push_back(t);
         }
         memcpy(to, &tag, 4);
         return bytes;
@@ -45,6 +77,10 @@ static int load_box(const simt::Load &load, bool starts)
         return bytes;
     }
     const KernelArgs &a = c->args;
+    if (map.tensor > 2) {
+        load_extra_box(a, map, load, to);
+        return bytes;
+    }
     const int d = map.tensor == 2 ? kHeadDimV : kHeadDim;
     const long long rows = map.tensor == 0 ? (c->packed ? a.cu_seqlens_q[a.B] : a.Sq)
                            : c->packed     ? a.cu_seqlens_kv[a.B]
@@ -102,12 +138,23 @@ static void multiply_tags(simt::Warp &w, const simt::Product &p)
         memcpy(p.s[0], &a, 4);
         memcpy(p.s[0] + 1, &b, 4);
         memset(p.s[0] + 2, 0, 8);
+        if (kExtraDim > 0) { // in tags the factor is 1: all columns at once
+            memcpy(p.s[0] + 2, simt::m.cta->shared + address_of(p.a) + kHeadBytesQ, 4);
+            memcpy(p.s[0] + 3, simt::m.cta->shared + address_of(p.b) + kHeadBytesK, 4);
+        }
         return;
     }
     std::vector<unsigned> &seen = w.lane[0].seen;
     if (!p.accumulate)
         seen.clear();
     seen.insert(seen.end(), {p.p[0][0], p.p[0][1], b});
+}
+
+static float extra_number(const unsigned char *panels, int rows, int r, int col)
+{
+    unsigned short x;
+    memcpy(&x, panels + col / 64 * rows * kExtraRowBytes + extra_at(r, col % 64), 2);
+    return __uint_as_float(static_cast<unsigned>(x) << 16);
 }
 
 static void multiply_numbers(simt::Warp &w, const simt::Product &p)
@@ -127,8 +174,11 @@ static void multiply_numbers(simt::Warp &w, const simt::Product &p)
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < kTileN / 2; ++i) {
                 const int col = i / 4 * 8 + lane % 4 * 2 + i % 2, row = lane / 4 + i % 4 / 2 * 8;
-                float sum = 0;
-                for (int d = 0; d < kHeadDim; ++d)
+                float sum = p.accumulate ? p.before[lane * (kTileN / 2) + i] : 0;
+                for (int d = 0; d < kExtraDim && p.columns != simt::kHeadColumns; ++d)
+                    sum += extra_number(shared + address_of(p.a) + kHeadBytesQ, 64, rows + row, d) *
+                           extra_number(shared + address_of(p.b) + kHeadBytesK, kTileN, col, d);
+                for (int d = 0; d < kHeadDim && p.columns != simt::kExtraColumns; ++d)
                     sum += x[row * kHeadDim + d] * y[col * kHeadDim + d];
                 p.s[lane][i] = sum;
             }
@@ -251,17 +301,24 @@ static const Visitations &expected_of(const Work &w, int group)
     return at->second;
 }
 
+static void check_tag(unsigned tag, const Tag &want, const char *what)
+{
+    if (tag == 0 || tag >= tags.size() || memcmp(&tags[tag], &want, sizeof want))
+        simt::fail(
+            std::string(what) + " is of " + text_of(tag) +
+            simt::text(", not of row %d head %d batch %d", want.at[1], want.at[2], want.at[3]));
+}
+
 static void check_tag(unsigned tag, int tensor, int row, int head, int b, const char *what)
 {
     const KernelArgs &a = c->args;
-    const Tag want{tensor,
-                   {0, row, head,
-                    tensor == 0     ? (a.q_stride[0] ? b : 0)
-                    : a.k_stride[0] ? b
-                                    : 0}};
-    if (tag == 0 || tag >= tags.size() || memcmp(&tags[tag], &want, sizeof want))
-        simt::fail(std::string(what) + " is of " + text_of(tag) +
-                   simt::text(", not of row %d head %d batch %d", row, head, want.at[3]));
+    check_tag(tag,
+              Tag{tensor,
+                  {0, row, head,
+                   tensor == 0     ? (a.q_stride[0] ? b : 0)
+                   : a.k_stride[0] ? b
+                                   : 0}},
+              what);
 }
 
 #if HOST_CONSUMER_LANES == 1
@@ -297,6 +354,12 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
     tried = quick ? tile : -1;
     check_tag(q, 0, w.q_start + w.q0 + 64 * group, w.h, w.b, "Q");
     check_tag(k, 1, w.kv_start + kv0, w.h / args.group, w.b, "K");
+    if (kExtraDim > 0) { // dot.cuh
+        memcpy(&q, &s[0][0][2], 4);
+        memcpy(&k, &s[0][0][3], 4);
+        check_tag(q, Tag{3, {0, w.q0 + 64 * group + 3, w.b, w.h / 2}}, "rows");
+        check_tag(k, Tag{4, {0, kv0 + 5 * w.b + 2}}, "columns");
+    }
     if constexpr (Stage::kHasCol)
         for (int i = 0; i < kTileN; ++i) {
             const Variant::Col x = Variant::col(args, w.t, kv0 + i);
@@ -347,6 +410,22 @@ void check_output(const KernelArgs &args, const Work &w, float sum, bool nothing
 }
 #endif
 
+// What the extra columns add to q . k.
+template <class Args> static float extra_product(const Args &a, int b, int h, int q, int kv)
+{
+    float sum = 0;
+    if constexpr (kExtraDim > 0) {
+        const auto *x = static_cast<const unsigned short *>(a.tensors[0].data) +
+                        b * a.tensors[0].stride[0] + h / 2 * a.tensors[0].stride[1] +
+                        (q + 3) * kExtraDim;
+        const auto *y =
+            static_cast<const unsigned short *>(a.tensors[1].data) + (kv + 5 * b + 2) * kExtraDim;
+        for (int d = 0; d < kExtraDim; ++d)
+            sum += __uint_as_float(x[d] << 16) * __uint_as_float(y[d] << 16);
+    }
+    return sum * HOST_DOT_FACTOR;
+}
+
 static std::string check_all()
 {
     const KernelArgs &a = c->args;
@@ -383,7 +462,7 @@ static std::string check_all()
                                     h / a.group * a.k_stride[1] + (n.kv_start + kv) * a.k_stride[2];
                     const auto *z = (const unsigned short *)a.v + b * a.v_stride[0] +
                                     h / a.group * a.v_stride[1] + (n.kv_start + kv) * a.v_stride[2];
-                    float s = 0;
+                    float s = extra_product(a, b, h, q, kv);
                     for (int d = 0; d < kHeadDim; ++d)
                         s += __uint_as_float(qs[d] << 16) * __uint_as_float(y[d] << 16);
                     const double x = Variant::kHasScore
@@ -492,6 +571,7 @@ static std::string run_case(unsigned seed, int size, long &weight)
     draw_lengths(size);
     KernelArgs &a = now.args;
     a.schedule.per_b = a.schedule.per_h = 1;
+    a.scale = kScale;
     place_captured(a);
     a.num_work = a.q_tiles * a.B * a.H;
     if (kListed || c->packed)

@@ -79,12 +79,17 @@ struct Lane {
     int tried;                  // tags: the tile that was weighed quickly, last
 };
 
+// Columns that scores are the products of.
+enum Columns { kAllColumns, kExtraColumns, kHeadColumns };
+
 struct Product {
     bool scores, accumulate;
+    Columns columns;
     unsigned a, b; // descriptors
     float *s[32];
     const unsigned *p[32];
     std::vector<unsigned> copy; // of P when it was issued
+    std::vector<float> before;  // of scores that are added to
 };
 
 struct Warp {
@@ -102,7 +107,7 @@ struct Warp {
 struct Load {
     unsigned dst, barrier;
     const void *map;
-    int at[4];
+    int at[5];
 };
 
 struct Named {
@@ -334,14 +339,14 @@ inline void wait(unsigned address, unsigned parity, unsigned phases)
 // ---- loads and products ----------------------------------------------------------
 
 inline void start_load(unsigned dst, unsigned barrier, const void *map, int c0, int c1, int c2,
-                       int c3)
+                       int c3, int c4 = 0)
 {
     preempt();
     for (Warp &w : m.cta->warps)
         for (Product &p : w.products)
             if (m.reads(p, dst))
                 fail(text("loads to %u over what a product of warp %d reads", dst, w.number));
-    const Load load{dst, barrier, map, {c0, c1, c2, c3}};
+    const Load load{dst, barrier, map, {c0, c1, c2, c3, c4}};
     m.load(load, true);
     m.cta->loads.push_back(load);
     preempt();
@@ -385,6 +390,7 @@ inline void issue(const Product &p)
     if (w.staged == 0) {
         w.staging = p;
         w.staging.copy.assign(w.lanes * (kTileN / 4), 0);
+        w.staging.before.assign(w.lanes * (kTileN / 2), 0);
     }
     if (w.staging.a != p.a || w.staging.b != p.b || w.staging.accumulate != p.accumulate)
         fail("lanes give a product different operands");
@@ -392,6 +398,8 @@ inline void issue(const Product &p)
     w.staging.p[lane] = p.p[0];
     if (!p.scores)
         std::copy(p.p[0], p.p[0] + kTileN / 4, w.staging.copy.begin() + lane * (kTileN / 4));
+    else if (p.accumulate)
+        std::copy(p.before.begin(), p.before.end(), w.staging.before.begin() + lane * (kTileN / 2));
     if (++w.staged == w.lanes) {
         w.staged = 0;
         w.products.push_back(w.staging);

@@ -32,6 +32,11 @@ inline void tma_load(unsigned dst, const void *map, unsigned barrier, int c0, in
 {
     simt::start_load(dst, barrier, map, c0, c1, c2, c3);
 }
+inline void tma_load_5d(unsigned dst, const void *map, unsigned barrier, int c0, int c1, int c2,
+                        int c3, int c4)
+{
+    simt::start_load(dst, barrier, map, c0, c1, c2, c3, c4);
+}
 inline void tma_store(const void *, unsigned src, int c0, int c1, int c2, int c3)
 {
     simt::m.store(src, c0, c1, c2, c3);

@@ -1,0 +1,13 @@
+"""Cases of hopper.py: columns of facc.dot beside those of Q and K (dots.py)."""
+import dots
+from hopper_base import case, group
+
+QUICK = ("score + c * dot q >= kv 128+64", "packed, 128+64, c=0.3", "off by an element", "score + c * dot q >= kv 64+16")
+
+
+@group("dot")
+def beside_qk():
+    for d in dots.CASES:
+        program = dots.program_of(d)
+        yield case(d.name, lambda p=program, d=d: d.run(p, None), [(program, d.variant)], d.family,
+                   quick=d.name.startswith(QUICK))
