@@ -29,10 +29,8 @@ import facc  # noqa: E402
 from smollm2_model import Gguf, Model, Tokenizer, find_gguf  # noqa: E402
 
 DARWIN = HERE.parent / "data" / "paragraph.txt"
-AUSTEN = """It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of \
-a wife. However little known the feelings or views of such a man may be on his first entering a neighbourhood, this truth \
-is so well fixed in the minds of the surrounding families, that he is considered as the rightful property of some one or \
-other of their daughters."""
+GENESIS = """In the beginning God created the heaven and the earth. And the earth was without form, and void; and darkness was \
+upon the face of the deep. And the Spirit of God moved upon the face of the waters. And God said,"""
 # Queries are the last of the keys: the caches hold what was read before.
 CAUSAL = "q + facc.size.kv - facc.size.q >= kv"
 WINDOW = """function(b, h, q, kv)
@@ -150,12 +148,12 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     gguf = Gguf(args.gguf or find_gguf(folder))
     tokenizer, model = Tokenizer(gguf), Model(gguf, xp, args.device)
-    darwin, austen = tokenizer.encode(DARWIN.read_text().strip()), tokenizer.encode(AUSTEN)
+    darwin, genesis = tokenizer.encode(DARWIN.read_text().strip()), tokenizer.encode(GENESIS)
     same = [
         compare("causal", model, tokenizer, [darwin], dense(xp, CAUSAL, None), reference(xp, None), args.tokens),
         compare(f"window of {args.window}", model, tokenizer, [darwin], dense(xp, WINDOW, {"window": args.window}),
                 reference(xp, args.window), args.tokens),
-        compare("two documents, packed", model, tokenizer, [darwin, austen], packed(xp), reference(xp, None),
+        compare("two documents, packed", model, tokenizer, [darwin, genesis], packed(xp), reference(xp, None),
                 args.tokens),
     ]
     print(f"\n{sum(same)} of {len(same)} agree token for token")

@@ -12,7 +12,7 @@ venv=build/venv-long
 fail() { echo "python_long.sh: $*" >&2; exit 1; }
 
 [ -x $venv/bin/python ] || python3 -m venv $venv
-$venv/bin/pip install --quiet --disable-pip-version-check numpy torch scikit-build-core
+$venv/bin/pip install --quiet --disable-pip-version-check numpy torch
 
 # --- wheel ---
 dir=$(mktemp -d)

@@ -62,9 +62,10 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
     no key counts has the LSE sink.
 
     stream: the raw CUstream to launch on, as an integer; the default is the
-    current one of q's framework.
+    current one of q's framework. Neither it nor context is for torch.compile.
     Raises facc.Error: message, file, line."""
-    if context is None and stream is None and _op.is_wanted(q):
+    if _op.is_wanted(q):
+        _op.refuse_handles(context, stream)
         return _op.attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse,
                              seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
                              block_mask, sinks)

@@ -32,6 +32,14 @@ def is_wanted(x):
     return type(x) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack() > 0
 
 
+def refuse_handles(context, stream):
+    """What a compiled graph cannot hold."""
+    for what, x in ("context", context), ("stream", stream):
+        if x is not None:
+            raise Error(_abi.ERR_UNSUPPORTED, f"{what}= is not for compiled or traced calls"
+                        + (": give program= a Program of that context" if what == "context" else ""))
+
+
 def text_of(mod, what):
     try:
         return "" if mod is None else os.fsdecode(mod)

@@ -1,7 +1,9 @@
 """score_mod and mask_mod as files, texts and expressions, alone and mixed: the
 numbers, what messages call the lines, what is made once."""
+import inspect
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -93,6 +95,16 @@ class Numbers(unittest.TestCase):
                                               + " " * window)
                 np.testing.assert_array_equal(self.attention(mask_mod=path),
                                               self.attention(mask_mod=f"q >= kv and q - kv < {window}"))
+
+
+class Operator(unittest.TestCase):
+    def test_it_has_all_arguments(self):
+        """What facc.attention takes and torch.compile's operator does not would be
+        dropped without a word."""
+        given = set(inspect.signature(facc.attention).parameters) - {"context", "stream"}
+        self.assertEqual(given, set(inspect.signature(facc._op.attention).parameters))
+        flat = re.findall(r"(\w+)[,)]", facc._op.SCHEMA[:facc._op.SCHEMA.index("->")])
+        self.assertEqual(flat, list(inspect.signature(facc._op.implementation).parameters))
 
 
 class Messages(unittest.TestCase):

@@ -148,6 +148,19 @@ class Compile(unittest.TestCase):
                 call(*qkv())
             self.assertEqual((caught.exception.file, caught.exception.line), ("mask_mod", 2))
 
+    def test_handles_are_refused(self):
+        with facc.Context(cache_mode="off") as context:
+            q, k, v = qkv()
+            program = facc.Program.from_expressions(mask="q >= kv", context=context)
+            for f, text in ((lambda q, k, v: facc.attention(q, k, v, context=context), "context= is not"),
+                            (lambda q, k, v: facc.attention(q, k, v, stream=0), "stream= is not")):
+                with self.assertRaisesRegex(Exception, text):
+                    torch.compile(f, backend="eager", fullgraph=True)(q, k, v)
+
+            def f(q, k, v):
+                return facc.attention(q, k, v, program=program)
+            self.agree(self.compiled(f)(q, k, v), f(q, k, v))
+
     def test_operator(self):
         """torch's own test of an operator: schema, fake results, tracing."""
         facc.attention(*qkv())
