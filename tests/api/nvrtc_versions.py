@@ -1,5 +1,5 @@
 """Kernels by every NVRTC from 12.4 on that PyPI has: they compile, or the message says what is too old.
-usage: nvrtc_versions.py path/to/facc   (from the repository's root; downloads some 40 to 90 MB for each)"""
+usage: nvrtc_versions.py path/to/facc [VERSION...]   (from the repository's root; downloads some 40 to 90 MB for each)"""
 
 import glob
 import json
@@ -9,8 +9,8 @@ import sys
 import tempfile
 
 VERSIONS = ["12.4", "12.5", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3"]
-WORKS = {80: "12.4", 86: "12.4", 89: "12.4", 90: "12.4", 100: "12.8", 120: "12.8"}  # from which version on
-FILES = ["examples/alibi.lua", "examples/document.lua"]  # the second one has a schedule's kernels, too
+WORKS = {80: "12.4", 90: "12.4", 100: "12.8", 120: "12.8"}  # from which version on
+FILE = "examples/document.lua"  # has a schedule's kernels, too
 
 
 def number(version):
@@ -34,7 +34,7 @@ def install(version):
 def compile_with(facc, folder, cache):
     env = dict(os.environ, FACC_NVRTC=folder, FACC_CACHE_DIR=cache, FACC_LOG="off")
     archs = ",".join(str(a) for a in WORKS)
-    out = subprocess.run([facc, "compile", *FILES, "--arch", archs, "--head-dim", "64", "--json"], env=env,
+    out = subprocess.run([facc, "compile", FILE, "--arch", archs, "--head-dim", "64", "--json"], env=env,
                          capture_output=True, text=True)
     try:
         return json.loads(out.stdout)
@@ -56,7 +56,7 @@ def judge(version, row):
 
 def main():
     facc, tried, bad = os.path.abspath(sys.argv[1]), 0, 0
-    for version in VERSIONS:
+    for version in sys.argv[2:] or VERSIONS:
         folder = install(version)
         if not folder:
             print(f"{version}: PyPI has none (or cannot be reached)")
