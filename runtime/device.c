@@ -36,6 +36,12 @@ static bool describe(const struct driver *drv, int device, facc_device_info *i,
                    d) ||
         !attribute(drv, device, CU_DEV_CLOCK_KHZ, &i->clock_khz, d))
         return false;
+    if (drv->DeviceGetAttribute(&i->memory_clock_khz, CU_DEV_MEMORY_CLOCK_KHZ,
+                                device) != 0)
+        i->memory_clock_khz = 0;
+    if (drv->DeviceGetAttribute(&i->memory_bus_bits, CU_DEV_MEMORY_BUS_BITS,
+                                device) != 0)
+        i->memory_bus_bits = 0;
     i->memory_bytes = (int64_t)memory;
     i->l2_bytes = l2;
     return true;

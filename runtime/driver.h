@@ -32,6 +32,8 @@ enum {
     CU_FUNC_CARVEOUT = 9, /* preferred shared memory, percent */
     CU_DEV_CLOCK_KHZ = 13,
     CU_DEV_MULTIPROCESSORS = 16,
+    CU_DEV_MEMORY_CLOCK_KHZ = 36,
+    CU_DEV_MEMORY_BUS_BITS = 37,
     CU_DEV_L2_BYTES = 38,
     CU_DEV_CC_MAJOR = 75,
     CU_DEV_CC_MINOR = 76,

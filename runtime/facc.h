@@ -690,6 +690,7 @@ typedef struct facc_device_info {
     int64_t memory_bytes, l2_bytes;
     int32_t shared_bytes_per_block; /* opt-in maximum */
     int32_t clock_khz;
+    int32_t memory_clock_khz, memory_bus_bits; /* 0: the driver does not say */
 } facc_device_info;
 #define FACC_DEVICE_INFO_INIT FACC_STRUCT_INIT(facc_device_info)
 

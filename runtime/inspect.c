@@ -209,6 +209,8 @@ static bool add_program(cJSON *o, const facc_program *p, const char *cause)
         cJSON_AddBoolToObject(o, "has_score", eval_plan_has_score(c->plan)) &&
         cJSON_AddBoolToObject(o, "has_mask", eval_plan_has_mask(c->plan)) &&
         cJSON_AddNumberToObject(o, "cell_cost", eval_plan_cost(c->plan)) &&
+        cJSON_AddNumberToObject(o, "cell_functions",
+                                eval_plan_functions(c->plan)) &&
         cJSON_AddStringToObject(o, "tier", mask_tier_name(c->verdict.tier)) &&
         cJSON_AddStringToObject(o, "tier_cause", cause);
     cJSON *tensors = ok ? cJSON_AddArrayToObject(o, "tensors") : NULL;

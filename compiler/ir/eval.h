@@ -97,6 +97,8 @@ struct eval_column eval_side_value(const struct eval_state *s, uint32_t k);
 
 /* Rough cost of one cell in abstract ops, for choosing tiles and reports. */
 int eval_plan_cost(const struct eval_plan *p);
+/* Instructions of a GPU's function unit that the mods add to a cell's exp. */
+int eval_plan_functions(const struct eval_plan *p);
 
 /* One op on constants, f64 semantics: what the DSL's functions give for
  * plain Lua numbers. Only rows with an eval column and float/int operands. */

@@ -35,6 +35,30 @@ static int op_cost(enum ir_op op, uint32_t n)
                                                            : 10;
 }
 
+/* Instructions of a GPU's function unit (MUFU) that one value takes, as the
+ * templates have it: sin and cos reduce their argument and use none of it. */
+static int op_functions(enum ir_op op)
+{
+    static const struct {
+        enum ir_op op;
+        int n;
+    } table[] = {{IR_FPOW, 2},  {IR_FEXP, 1},   {IR_FEXP2, 1},
+                 {IR_FLOG, 1},  {IR_FLOG2, 1},  {IR_FTANH, 2},
+                 {IR_FSQRT, 1}, {IR_FRSQRT, 1}, {IR_FTANH_FAST, 1},
+                 {IR_FERF, 1},  {IR_FLOG10, 1}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].op == op)
+            return table[i].n;
+    return 0;
+}
+
+/* Division is by the reciprocal, which leaves the cell where it can. */
+static int functions_of(const struct eval_plan *p, const struct eval_step *t)
+{
+    return t->op == IR_FDIV ? p->step[p->arg[t->first + 1]].scope == EVAL_CELL
+                            : op_functions(t->op);
+}
+
 static void fill_steps(struct eval_plan *p, const ir_ref *order,
                        uint32_t *position)
 {
@@ -65,6 +89,7 @@ static void fill_steps(struct eval_plan *p, const ir_ref *order,
             a->spread |= t->wide && !a->wide && !has_own_rule(t->op);
         }
         p->cost += t->wide ? op_cost(t->op, t->n) : 0;
+        p->functions += scope == EVAL_CELL ? functions_of(p, t) : 0;
         p->list[scope][p->n_list[scope]++] = j;
     }
 }
@@ -177,4 +202,9 @@ bool eval_plan_mask_reads_score(const struct eval_plan *p)
 int eval_plan_cost(const struct eval_plan *p)
 {
     return p->cost;
+}
+
+int eval_plan_functions(const struct eval_plan *p)
+{
+    return p->functions;
 }

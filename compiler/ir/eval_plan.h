@@ -39,6 +39,7 @@ struct eval_plan {
     bool one_sided;  /* values by position, EVAL_COL, instead of the roots */
     uint32_t *value; /* one_sided: steps of the nodes asked for */
     int cost;
+    int functions; /* MUFU instructions of a cell */
 };
 
 struct eval_state {

@@ -3,7 +3,7 @@
 #ifndef FACC_CLI_BENCH_H
 #define FACC_CLI_BENCH_H
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/roofline.h"
 
 enum { BENCH_VARIANTS = 6, BENCH_LENGTHS = 24 };
 
@@ -23,6 +23,8 @@ struct bench_table {
     int64_t lengths[BENCH_LENGTHS], B[BENCH_LENGTHS];
     const char *names[BENCH_VARIANTS];
     struct bench_figure figures[BENCH_VARIANTS][BENCH_LENGTHS];
+    struct roof roofs[BENCH_VARIANTS * BENCH_LENGTHS]; /* by length, variant */
+    int n_roofs;                                       /* 0: not asked for */
 };
 
 /* Times all of it. EXIT_OK or the exit code after a message. */

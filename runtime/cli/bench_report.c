@@ -69,6 +69,10 @@ static int print_json(const struct bench_table *t)
             cJSON_AddNumberToObject(r, "min_ms", f->min);
             cJSON_AddNumberToObject(r, "max_ms", f->max);
             cJSON_AddNumberToObject(r, "tflops", f->tflops);
+            if (t->n_roofs > 0)
+                cJSON_AddItemToObject(
+                    r, "roofline",
+                    roof_json(&t->roofs[i * BENCH_VARIANTS + v]));
             cJSON_AddItemToArray(rows, r);
         }
     return cli_print_json(j);
@@ -133,6 +137,7 @@ int bench_report(const struct options *o, const struct bench_table *t)
     if (!rc && o->csv)
         rc = write_csv(t, o->csv);
     if (!rc && o->picture)
-        rc = write_picture(t, o->picture);
+        rc = o->roofline ? roof_write_svg(t->roofs, t->n_roofs, o->picture)
+                         : write_picture(t, o->picture);
     return rc;
 }

@@ -42,6 +42,7 @@ static const struct {
 };
 
 struct sweep {
+    const struct command *c;
     const struct options *o;
     struct bench_table *t;
     struct job base; /* Q, K, V, O, LSE as one sequence; the context */
@@ -196,7 +197,25 @@ static void take_a_breath(const struct sweep *w)
         nanosleep(&t, NULL);
 }
 
-static void keep(struct sweep *w, int variant, int at, struct contestant *x)
+static int keep_roof(struct sweep *w, int variant, int at, struct contestant *x)
+{
+    struct bench_table *t = w->t;
+    struct roof *r = &t->roofs[t->n_roofs];
+    if (t->n_roofs > 0) /* a CPU's is measured once */
+        r->machine = t->roofs[0].machine;
+    snprintf(r->label, sizeof r->label, "%.40s, %lld", t->names[variant],
+             (long long)t->lengths[at]);
+    if (x->job.device < 0)
+        x->job.variant.dtype = x->job.args.q.dtype;
+    if (x->job.device < 0)
+        x->job.variant.out_dtype = x->job.args.o.dtype;
+    r->group = variant;
+    t->n_roofs++;
+    return roof_make(w->c, w->o, &x->job, t->figures[variant][at].median * 1e-3,
+                     r);
+}
+
+static int keep(struct sweep *w, int variant, int at, struct contestant *x)
 {
     struct bench_table *t = w->t;
     struct bench_figure *f = &t->figures[variant][at];
@@ -213,6 +232,7 @@ static void keep(struct sweep *w, int variant, int at, struct contestant *x)
         facc_kernel_get_info(x->gpu.kernel, &info);
         snprintf(t->family, sizeof t->family, "%s", info.family);
     }
+    return w->o->roofline ? keep_roof(w, variant, at, x) : EXIT_OK;
 }
 
 static int sweep_length(struct sweep *w, int at)
@@ -231,7 +251,7 @@ static int sweep_length(struct sweep *w, int at)
         }
     for (int v = 0; v < BENCH_VARIANTS; v++) {
         if (!rc)
-            keep(w, v, at, &x[v]);
+            rc = keep(w, v, at, &x[v]);
         end(&x[v]);
     }
     free(x);
@@ -323,7 +343,7 @@ static int prepare(const struct command *c, struct sweep *w)
 int bench_sweep(const struct command *c, const struct options *o,
                 struct bench_table *t)
 {
-    struct sweep w = {.o = o, .t = t};
+    struct sweep w = {.c = c, .o = o, .t = t};
     int rc = prepare(c, &w);
     if (!rc) {
         t->device_index = w.base.device;

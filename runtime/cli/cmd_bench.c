@@ -25,6 +25,11 @@ static const char help[] =
     "                  kernels, if FACC_PYTHON (or python3) imports torch; "
     "with\n"
     "                  --csv into FILE_peers.csv\n"
+    "  --roofline      what the machine allows at best, what limits it, and "
+    "how\n"
+    "                  much of that was reached; --picture then draws the\n"
+    "                  roofline. On the CPU the roofs are measured first.\n"
+    "  --gpu NAME      the rates of H200, H100 ... instead of this GPU's\n"
     "\n"
     "With a program or inputs: median time of one call over --rounds rounds\n"
     "(default 20), after warm-up calls (GPU three, CPU one), and what it "
@@ -33,15 +38,16 @@ static const char help[] =
     "over the time. On a GPU each call makes the mask's schedule anew, if it\n"
     "has one. Takes the input options of facc run.\n"
     "\n"
-    "  --rounds N   --json\n"
+    "  --rounds N   --json   --roofline (see also facc explain --random)\n"
     "\n"
     "example: facc bench --csv bench.csv --picture bench.svg\n"
     "example: facc bench --lengths 1024,4096,16384 --head-dim 64 --peers\n"
-    "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
+    "example: facc bench --mask 'q >= kv' --random 2,16,16,8192,8192,128 \\\n"
+    "                    --roofline --picture roofline.svg\n";
 
-static const char *const allowed[] = {JOB_OPTIONS, "rounds", "lengths",
-                                      "head-dim",  "csv",    "picture",
-                                      "peers",     NULL};
+static const char *const allowed[] = {
+    JOB_OPTIONS, "rounds", "lengths",  "head-dim", "csv",
+    "picture",   "peers",  "roofline", "gpu",      NULL};
 
 struct timing {
     double *ms; /* sorted */
@@ -90,8 +96,10 @@ static double bytes_moved(const facc_args *a)
                     tensor_bytes(&a->lse));
 }
 
+/* r NULL: none is asked for. */
 static int report(const struct options *o, const struct job *job,
-                  const struct timing *t, const facc_kernel_info *info)
+                  const struct timing *t, const facc_kernel_info *info,
+                  const struct roof *r)
 {
     double median = t->ms[t->n / 2];
     double tflops = attention_flops(&job->args) / median * 1e-9;
@@ -103,6 +111,8 @@ static int report(const struct options *o, const struct job *job,
                "TFLOP/s", "GB/s");
         printf("%10.4f %10.4f %10.4f %10.2f %10.2f\n", median, t->ms[0],
                t->ms[t->n - 1], tflops, gbs);
+        if (r)
+            roof_print(r);
         return EXIT_OK;
     }
     cJSON *j = cJSON_CreateObject();
@@ -113,7 +123,24 @@ static int report(const struct options *o, const struct job *job,
     cJSON_AddNumberToObject(j, "max_ms", t->ms[t->n - 1]);
     cJSON_AddNumberToObject(j, "tflops", tflops);
     cJSON_AddNumberToObject(j, "gbytes_per_second", gbs);
+    if (r)
+        cJSON_AddItemToObject(j, "roofline", roof_json(r));
     return cli_print_json(j);
+}
+
+static int roofline(const struct options *o, struct job *job, double ms,
+                    struct roof *r)
+{
+    if (job->device < 0) /* no kernel: the arrays' own dtypes */
+        job->variant.dtype = job->args.q.dtype;
+    if (job->device < 0)
+        job->variant.out_dtype = job->args.o.dtype;
+    snprintf(r->label, sizeof r->label, "%.60s",
+             o->file    ? o->file
+             : o->mask  ? o->mask
+             : o->score ? o->score
+                        : "attention");
+    return roof_make(&command_bench, o, job, ms * 1e-3, r);
 }
 
 /* One program on inputs of its own. */
@@ -131,12 +158,18 @@ static int bench_program(const struct options *o)
         job_outputs(&job, job.variant.dtype, FACC_F32);
         job.variant.out_dtype = job.variant.dtype;
     }
+    struct roof r = {.measured = 0};
     struct timing t = {.n = o->rounds ? o->rounds : 20};
     t.ms = cli_alloc((size_t)t.n * sizeof *t.ms);
     rc = job.device >= 0 ? time_gpu(&job, &t, &info) : time_cpu(&job, &t);
     if (!rc) {
         qsort(t.ms, (size_t)t.n, sizeof *t.ms, cli_compare_double);
-        rc = report(o, &job, &t, &info);
+        if (o->roofline)
+            rc = roofline(o, &job, t.ms[t.n / 2], &r);
+        if (!rc)
+            rc = report(o, &job, &t, &info, o->roofline ? &r : NULL);
+        if (!rc && o->picture)
+            rc = roof_write_svg(&r, 1, o->picture);
     }
     free(t.ms);
     job_finish(&job);
@@ -150,6 +183,8 @@ static int bench_table(const struct options *o)
     int rc = bench_sweep(&command_bench, o, t);
     if (!rc)
         rc = bench_report(o, t);
+    if (!rc && o->roofline && !o->json)
+        roof_print_table(t->roofs, t->n_roofs);
     if (!rc && o->peers)
         rc = bench_peers(o, t->device_index);
     free(t);
@@ -168,10 +203,14 @@ static int run(int argc, char **argv)
     const bool program = o.file || o.score || o.mask || o.q || o.k || o.v ||
                          o.has_shape || o.n_tensors || o.n_params ||
                          o.has_scale || o.sinks || sequences;
-    if (program && (o.lengths || o.head_dims || o.csv || o.picture || o.peers))
+    if (o.gpu && !o.roofline)
+        return cli_usage(&command_bench, "--gpu is of --roofline");
+    if (program && (o.lengths || o.head_dims || o.csv || o.peers ||
+                    (o.picture && !o.roofline)))
         return cli_usage(&command_bench,
                          "--lengths, --head-dim, --csv, --picture and --peers "
-                         "are of the table, which has no program and inputs");
+                         "are of the table, which has no program and inputs "
+                         "(--picture also of --roofline)");
     if (o.peers && o.json)
         return cli_usage(&command_bench,
                          "--peers prints tables: not with --json");

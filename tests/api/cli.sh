@@ -45,6 +45,7 @@ np.save("fortran.npy", np.asfortranarray(rng.standard_normal((1, 4, 50, 16), dty
 np.save("rank3.npy", rng.standard_normal((4, 50, 16), dtype=np.float32))
 np.save("complex.npy", np.zeros((1, 4, 50, 16), np.complex64))
 np.save("slopes.npy", np.array([0.5, 0.25, 0.125, 0.0625], np.float32))
+np.save("slope.npy", np.array([0.5], np.float32))
 np.save("slopes3.npy", np.array([0.5, 0.25, 0.125], np.float32))
 np.save("islopes.npy", np.array([1, 2, 3, 4], np.int64))
 np.save("big.npy", np.array([1, 2, 3, 1 << 40], np.int64))
@@ -189,6 +190,71 @@ want 2 'multiple of 8' "$facc" bench --device cpu --head-dim 20
 want 2 'are of the table' "$facc" bench --mask 'q >= kv' --random 1,1,1,8,8,8 --csv x.csv
 want 2 'are of the table' "$facc" bench alibi.lua --lengths 32
 want 2 'not with --json' "$facc" bench --json --peers
+
+# rooflines: the model by hand, the picture, what is measured
+want 0 'limited by tensor cores' "$facc" explain --mask 'q >= kv' --random 2,4,2,2048,2048,128 --picture roof.svg
+want 0 'limited by exp unit' "$facc" explain --score '20 * facc.tanh(score / 20)' --random 2,16,2,2048,2048,64
+want 0 'limited by HBM' "$facc" explain --random 64,32,32,64,64,128 --gpu H100
+want 0 'as if there were no mask' "$facc" explain alibi.lua --random 1,4,4,100,100,64
+want 0 '1.40 k of 10.0 k count' "$facc" explain alibi.lua --random 1,1,1,100,100,64 --tensor slopes=slope.npy --param window=15
+want 0 'A100, data sheet: 108' "$facc" explain --arch 80 --random 1,4,4,100,100,64
+want 0 '"limiter"' "$facc" explain --mask 'q >= kv' --random 2,4,2,256,300,64,32 --json
+is_json
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import json, math, xml.etree.ElementTree as xml
+r = json.load(open("json"))["roofline"]
+kept = 2 * 4 * 256 * 257 // 2
+assert r["cells"] == 2 * 4 * 256 * 300 and r["kept"] == kept and not r["estimated"] and r["mask_asked"], r
+assert r["flops"] == 2 * (64 + 32) * kept
+m, n = r["tile_m"], r["tile_n"]
+tiles = sum(min(math.ceil(min(256, (i + 1) * m) / n), math.ceil(300 / n)) for i in range(math.ceil(256 / m)))
+assert r["computed"] == 8 * tiles * m * n, (r, tiles)
+share = math.ceil(256 / n) / math.ceil(300 / n)
+bytes = 2 * (2 * 4 * 256 * (64 + 32) + share * 2 * 2 * 300 * (64 + 32)) + 4 * 2 * 4 * 256
+assert abs(r["bytes"] / bytes - 1) < 1e-12 and abs(r["kv_share"] - share) < 1e-12
+assert abs(r["intensity"] - r["flops"] / bytes) < 1e-9
+units = r["units"]
+assert abs(r["ridge"] - units["math"]["per_second"] / units["memory"]["per_second"]) < 1e-9
+assert abs(units["math"]["per_second"] / 989.4e12 - 1) < 1e-3 and units["memory"]["per_second"] == 4.8e12
+assert units["math"]["work"] == 2 * r["computed"] * (64 + 32) and units["exp"]["work"] == r["computed"]
+busy = min(1, 8 * math.ceil(256 / m) / 132)
+times = {u: x["work"] / x["per_second"] / (busy if u in ("math", "exp") else 1) for u, x in units.items()}
+assert all(abs(units[u]["seconds"] / t - 1) < 1e-9 for u, t in times.items())
+worst = max(times, key=times.get)
+assert r["limiter"] == units[worst]["name"] and abs(r["best_ms"] / times[worst] - 1e3) < 1e-6
+root = xml.parse("roof.svg").getroot()
+width, height = map(int, root.get("viewBox").split()[2:])
+texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+assert all(0 <= float(t.get("x")) <= width and 0 <= float(t.get("y")) <= height for t in texts)
+words = " | ".join(t.text for t in texts)
+assert "tensor cores 989 TFLOP/s" in words and "HBM 4.80 TB/s" in words and "ridge 206" in words, words
+assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 2
+P
+want 0 'measured .* % of that' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu --roofline --picture roof1.svg
+want 0 '"share"' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu --roofline --json
+is_json
+want 0 'window 128, 64 .*(FMA units|DRAM)' "$facc" $table --lengths 32,64 --roofline --picture roof2.svg
+want 0 '"roofline":' "$facc" $table --lengths 32 --roofline --json
+is_json
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import json, xml.etree.ElementTree as xml
+for row in json.load(open("json"))["rows"]:
+    r = row["roofline"]
+    assert r["limiter"] in ("FMA units", "DRAM") and r["best_ms"] > 0 and r["rates"] == "measured now"
+    assert abs(r["share"] - r["best_ms"] / row["median_ms"]) < 1e-9
+    assert r["flops"] > 0 and (r["kept"] == r["cells"]) == (row["variant"] == "full"), row
+circles = list(xml.parse("roof2.svg").getroot().iter("{http://www.w3.org/2000/svg}circle"))
+assert len(circles) == 6 * 2 * 2 + 6, len(circles) # at best, measured; the legend
+P
+want 1 'No space' "$facc" explain --random 1,1,1,8,8,8 --picture /dev/full
+want 2 'not known here: A100' "$facc" explain --random 1,1,1,8,8,8 --gpu Voodoo
+want 2 'H200 is sm_90, the kernel is for sm_80' "$facc" explain --random 1,1,1,8,8,8 --arch 80 --gpu H200
+want 2 'the sizes with --random|sizes with --random' "$facc" explain --gpu H200
+want 2 'no --head-dim' "$facc" explain --random 1,1,1,8,8,8 --head-dim 64
+want 2 'at least 1' "$facc" explain --random 1,0,0,8,8,8
+want 2 'gpu is of --roofline' "$facc" bench --gpu H200 --device cpu
 
 want 0 'keep' "$facc" emit alibi.lua
 want 0 'struct Variant' "$facc" emit alibi.lua --what variant
