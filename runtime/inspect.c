@@ -146,7 +146,8 @@ static void explain_tile(const struct unit_config *c, struct strbuf *b)
                     c->shared_bytes);
 }
 
-static void explain_selection(const struct plans *plans, struct strbuf *b)
+static void explain_selection(const facc_program *p, const struct plans *plans,
+                              struct strbuf *b)
 {
     const struct plan *plan = &plans->plan[0];
     const struct unit_config *c = &plan->config;
@@ -161,6 +162,8 @@ static void explain_selection(const struct plans *plans, struct strbuf *b)
     if (c->dot)
         strbuf_addf(b, "  %d columns of facc.dot join those of Q and K\n",
                     c->dot->n);
+    else if (p->compiled->dot.dot)
+        strbuf_add(b, "  facc.dot is made cell by cell\n");
     if (plan->facts.scheduled)
         strbuf_addf(b,
                     "  launches make a schedule first%s, by kernels with a "
@@ -311,7 +314,7 @@ static bool explain(char **out, facc_ctx *ctx, facc_program *p,
     if (variant) {
         if (!kernel_configure(ctx, p, variant, &plans, d))
             return false;
-        explain_selection(&plans, &t.text);
+        explain_selection(p, &plans, &t.text);
     }
     if (t.text.failed || t.cause.failed)
         return diag_nomem(d, "explain");

@@ -30,9 +30,9 @@ struct recorded {
     struct encoded { /* tensor maps */
         int type, rank, interleave, swizzle, promotion, fill;
         void *address;
-        uint64_t extent[4], stride[3];
-        uint32_t box[4], step[4];
-    } encoded[4];
+        uint64_t extent[5], stride[4];
+        uint32_t box[5], step[5];
+    } encoded[6];
 };
 static struct recorded rec;
 static int context_object, library_object[MODULES_MAX];
@@ -179,7 +179,7 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
     if (e == ENTRY_TRANSPOSE)
         memcpy(&rec.transpose, params[0], sizeof rec.transpose);
     else
-        memcpy(rec.args, params[0], 1152 + 2 * 72 + 2 * 8 + 136);
+        memcpy(rec.args, params[0], 1664); /* FP8's, or two maps, behind 1408 */
     return rec.launch_result;
 }
 
@@ -189,7 +189,7 @@ static inline cu_result f_encode(void *map, int type, uint32_t rank,
                                  const uint32_t *step, int interleave,
                                  int swizzle, int promotion, int fill)
 {
-    struct encoded *e = &rec.encoded[rec.encodes < 4 ? rec.encodes : 3];
+    struct encoded *e = &rec.encoded[rec.encodes < 6 ? rec.encodes : 5];
     if (rec.current != (cu_context)(void *)&context_object)
         return 201; /* CUDA_ERROR_INVALID_CONTEXT, as the driver says */
     e->type = type;
@@ -199,10 +199,10 @@ static inline cu_result f_encode(void *map, int type, uint32_t rank,
     e->promotion = promotion;
     e->fill = fill;
     e->address = address;
-    memcpy(e->extent, extent, sizeof e->extent);
-    memcpy(e->stride, stride, sizeof e->stride);
-    memcpy(e->box, box, sizeof e->box);
-    memcpy(e->step, step, sizeof e->step);
+    memcpy(e->extent, extent, rank * sizeof *extent);
+    memcpy(e->stride, stride, (rank - 1) * sizeof *stride);
+    memcpy(e->box, box, rank * sizeof *box);
+    memcpy(e->step, step, rank * sizeof *step);
     rec.odd += (uintptr_t)map % 128 != 0;
     memset(map, ++rec.encodes, 128);
     return rec.encode_result;

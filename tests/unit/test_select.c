@@ -232,6 +232,52 @@ START_TEST(sm90_fits)
 }
 END_TEST
 
+static const struct {
+    int d, dv, extra, tile_m, tile_n, q_buffers;
+} extra_table[] = {
+    {64, 64, 16, 192, 96, 2},    {64, 64, 64, 192, 80, 1},
+    {128, 128, 16, 128, 128, 2}, {128, 128, 64, 128, 128, 1},
+    {128, 128, 128, 128, 96, 1}, {192, 192, 64, 128, 64, 1},
+    {256, 256, 16, 128, 64, 1},  {256, 256, 64, 128, 48, 1},
+    {256, 256, 128, 128, 48, 1},
+};
+
+/* Beside the head dims' columns, in both families: room for all. */
+START_TEST(extra_columns)
+{
+    static const int of_sm80[] = {80, 86, 90};
+    struct unit_config c;
+    struct diag diag;
+    for (size_t k = 0; k < sizeof extra_table / sizeof *extra_table; k++) {
+        const struct dot_term dot = {.n = extra_table[k].extra};
+        const facc_variant v = variant(extra_table[k].d, extra_table[k].dv);
+        diag_init(&diag);
+        ck_assert(
+            select_config(&v, 90, FACC_FAMILY_SM90, 0, false, &dot, &c, &diag));
+        ck_assert_msg(c.tile_m == extra_table[k].tile_m &&
+                          c.tile_n == extra_table[k].tile_n &&
+                          c.q_buffers == extra_table[k].q_buffers,
+                      "%d + %d: %d x %d, %d", v.head_dim, dot.n, c.tile_m,
+                      c.tile_n, c.q_buffers);
+        const int row = dot.n <= 16 ? 32 : dot.n <= 32 ? 64 : 128;
+        const int extra = (dot.n + 63) / 64 * row;
+        const int qk = (v.head_dim + 63) / 64 * 128 + extra;
+        ck_assert_int_le(c.q_buffers * c.tile_m * qk +
+                             c.stages * c.tile_n *
+                                 (qk + (v.head_dim_v + 63) / 64 * 128),
+                         232448 - 8192);
+        for (int a = 0; a < 3; a++) {
+            ck_assert_msg(select_config(&v, of_sm80[a], FACC_FAMILY_SM80, 0,
+                                        false, &dot, &c, &diag),
+                          "%d + %d on sm_%d", v.head_dim, dot.n, of_sm80[a]);
+            check_fits(&c, of_sm80[a] == 80   ? 163 * 1024
+                           : of_sm80[a] == 86 ? 99 * 1024
+                                              : 227 * 1024);
+        }
+    }
+}
+END_TEST
+
 START_TEST(families)
 {
     static const struct {
@@ -330,6 +376,7 @@ int main(void)
     tcase_add_test(t, dtypes_and_flags_are_passed_on);
     tcase_add_loop_test(t, sm90_head_dims, 0, N_SM90);
     tcase_add_test(t, sm90_fits);
+    tcase_add_test(t, extra_columns);
     tcase_add_test(t, families);
     tcase_add_loop_test(t, refusals_say_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
