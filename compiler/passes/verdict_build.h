@@ -74,6 +74,14 @@ enum { VERDICT_MAX_IMPLIED = 16 };
  * for VERDICT_MAX_IMPLIED more. False: the graph failed. */
 bool verdict_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n);
 
+/* --- verdict_carry.c */
+enum { VERDICT_MAX_CARRIED = 8 };
+/* Appends to the n[] operands of each side of an `op` what its mixed ones carry
+ * there, for which there is room for VERDICT_MAX_CARRIED more. False: the graph
+ * failed. */
+bool verdict_carry(struct ir_graph *g, enum ir_op op, const ir_ref *mixed,
+                   int n_mixed, ir_ref *const side[SIDES], int n[SIDES]);
+
 /* --- verdict_dnf.c */
 /* A disjunctive form of r: *n parts (graph's scratch), each free of
  * disjunctions if it could be helped; 0 when there are too many, or when r is

@@ -1,6 +1,7 @@
 /* In: an AND or OR. Out: what of it becomes slots, and under which guards:
  * operands of one side together (their joint truth is summarised exactly),
- * mixed ones guarded by these, and what pairs of operands imply. Called by
+ * with those that an equality carries there, mixed ones guarded by these, and
+ * what pairs of operands imply. Called by
  * verdict_build.c. */
 #include "compiler/passes/verdict_build.h"
 
@@ -99,7 +100,8 @@ struct groups {
 
 static bool group(struct ir_graph *g, ir_ref r, struct groups *of)
 {
-    const size_t size = ir_node(g, r)->n * sizeof(ir_ref);
+    const size_t n = ir_node(g, r)->n + VERDICT_MAX_CARRIED;
+    const size_t size = n * sizeof(ir_ref);
     *of = (struct groups){.mixed_is_affine = true};
     of->side[SIDE_Q] = scratch_alloc(g, size);
     of->side[SIDE_KV] = scratch_alloc(g, size);
@@ -119,7 +121,8 @@ static bool group(struct ir_graph *g, ir_ref r, struct groups *of)
             of->mixed_is_affine &= verdict_is_affine(g, x);
         }
     }
-    return true;
+    return verdict_carry(g, (enum ir_op)ir_node(g, r)->op, of->mixed,
+                         of->n_mixed, of->side, of->n);
 }
 
 /* requires: room for all operands and what they imply. */
@@ -149,7 +152,8 @@ static bool split(struct split *s, ir_ref r, const struct groups *of)
 bool verdict_operands(struct ir_graph *g, ir_ref r, struct verdict_guards outer,
                       struct verdict_operands *out)
 {
-    const size_t n = ir_node(g, r)->n + VERDICT_MAX_IMPLIED;
+    const size_t n =
+        ir_node(g, r)->n + VERDICT_MAX_CARRIED + VERDICT_MAX_IMPLIED;
     struct split s = {g, (enum ir_op)ir_node(g, r)->op, outer, out};
     struct groups of;
     *out = (struct verdict_operands){

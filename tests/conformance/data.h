@@ -180,6 +180,8 @@ static inline double data_whole(const struct data *d, const char *name,
         return (double)(i / 128 * 3 + RANDOM(3));
     if (IS("shuffled"))
         return (double)RANDOM(DATA_TOKENS);
+    if (IS("image")) /* of 200 tokens, 100 of text (0) between two */
+        return at[1] % 300 < 200 ? (double)(at[1] / 300 + 1) : 0;
     if (IS("three"))
         return 3;
     if (IS("dist") || IS("edge"))

@@ -383,6 +383,14 @@ if row "X23" then mask(function(b, h, i, j) return i // 64 ~= j // 64 and i + 1 
 if row "X24" then
   mask(function(b, h, i, j) return i // -8 >= j // -8 and i % -8 - j % -8 > -3 end)
 end
+if row "X25" then -- causal, and within images; the guard is of the query alone
+  local image = T("image", "i32", { "B", S })
+  mask(function(b, h, i, j) return i >= j or (image[b][i] == image[b][j] and image[b][i] > 0) end)
+end
+if row "X26" then
+  local image = T("image", "i32", { "B", S })
+  mask(function(b, h, i, j) return i >= j and (image[b][i] ~= image[b][j] or image[b][j] == 0) end)
+end
 
 -- ---- the standard mods --------------------------------------------------------
 

@@ -312,7 +312,8 @@ END_TEST
  * document. */
 static double allowed(const char *name)
 {
-    return strcmp(name, "X21") == 0 ? 1.4
+    return strcmp(name, "X21") == 0                               ? 1.4
+           : strcmp(name, "X25") == 0 || strcmp(name, "X26") == 0 ? 1.1
            : strcmp(name, "expression_mask") == 0 ||
                    strcmp(name, "expression_window") == 0
                ? 1.5

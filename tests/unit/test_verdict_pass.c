@@ -317,6 +317,37 @@ START_TEST(operands_of_one_side_are_joined)
 }
 END_TEST
 
+/* Each guards the other side's numbers: AND, and OR with all negated. */
+START_TEST(equalities_carry_guards)
+{
+    static const char *const masks[] = {
+        "id[q] == id[kv] and id[q] > 3",
+        "id[q] == id[kv] and id[kv] > 3",
+        "id[q] ~= id[kv] or id[q] <= 3",
+        "id[q] == id[kv] and (id[kv] > 3 or id[kv] < -w)",
+        "q >= kv or id[q] == id[kv] and not (id[q] <= 3)",
+    };
+    for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
+        struct program *p = mask(masks[k]);
+        int guarded[SIDES] = {0};
+        for (int i = 0; i < p->verdict.n_summaries; i++) {
+            const struct verdict_summary *s = &p->verdict.summary[i];
+            if (op_of(p, s->node) == IR_LOAD_I && s->guard != IR_NONE)
+                guarded[s->side]++;
+        }
+        ck_assert_msg(guarded[SIDE_Q] && guarded[SIDE_KV], "%s", masks[k]);
+        program_free(p);
+    }
+    /* where the other side's number may be no row of a table */
+    struct program *p = mask("id[q] == id[kv] and off[id[q]] > 3");
+    for (int i = 0; i < p->verdict.n_summaries; i++) {
+        const struct verdict_summary *s = &p->verdict.summary[i];
+        ck_assert(s->side == SIDE_Q || s->guard == IR_NONE);
+    }
+    program_free(p);
+}
+END_TEST
+
 START_TEST(records)
 {
     static const struct {
@@ -621,6 +652,7 @@ int main(void)
                                   operands_of_one_side_guard_mixed_ones,
                                   affine_guards_only_where_they_tell_something,
                                   operands_of_one_side_are_joined,
+                                  equalities_carry_guards,
                                   records,
                                   pairs_imply_more,
                                   disjunctive_forms,
