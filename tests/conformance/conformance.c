@@ -28,6 +28,9 @@ static const char *const path_name[PATHS] = {"CPU f64", "CPU f32", "sm80",
 static const struct errors limit[PATHS] = {
     {1e-9, 1e-9}, {2e-4, 1e-5}, {2.5e-2, 1e-5}, {2.5e-2, 1e-5}};
 
+/* Of a row's lines: left out at most, and with keys at least. */
+enum { MOST_NEAR = P_LINES / 16, LEAST_WITH_KEYS = P_LINES / 4 };
+
 enum outcome { NOT_RUN, COMPILED, RAN, FAILED };
 
 struct row_result {
@@ -35,7 +38,8 @@ struct row_result {
     struct errors worst[PATHS];
     char why[256];     /* of the first failure */
     int spills[PATHS]; /* bytes */
-    long cells, kept, near_rows;
+    long cells, kept;
+    int near_lines, empty_lines; /* of P_LINES */
 };
 
 struct options {
@@ -81,6 +85,22 @@ static void judge(struct job *j, enum path path, const struct problem *p,
         fail(j, path, "over its limit");
 }
 
+/* A row says little if few of its lines are compared, or if they are of zeros
+ * alone, as those of an output that nothing was written to may be. */
+static void bound_lines(struct job *j, const struct oracle *w)
+{
+    char why[128] = "";
+    if (w->near_lines > MOST_NEAR)
+        snprintf(why, sizeof why, "%d of %d lines are near a threshold",
+                 w->near_lines, P_LINES);
+    else if (P_LINES - w->empty_lines < LEAST_WITH_KEYS &&
+             !strstr(j->row->name, "empty"))
+        snprintf(why, sizeof why, "%d of %d lines have no keys", w->empty_lines,
+                 P_LINES);
+    if (*why)
+        snprintf(j->result.why, sizeof j->result.why, "%s", why);
+}
+
 static void *memory(size_t bytes)
 {
     void *p = calloc(bytes, 1);
@@ -90,6 +110,12 @@ static void *memory(size_t bytes)
 }
 
 /* --- the CPU -------------------------------------------------------------- */
+
+/* NaN of any float type: what is not written shows. */
+static void *poisoned(size_t bytes)
+{
+    return memset(memory(bytes), 0xff, bytes);
+}
 
 static void to_double(facc_dtype from, void *data, double *out, size_t n)
 {
@@ -119,8 +145,8 @@ static void run_cpu(struct job *j, enum path path, const struct problem *p)
     facc_args a = p->args;
     const size_t rows = p->n_q / P_D;
     double *o = memory(p->n_q * sizeof *o), *lse = memory(rows * sizeof *lse);
-    void *got_o = memory(p->n_q * sizeof *o);
-    void *got_lse = memory(rows * sizeof *lse);
+    void *got_o = poisoned(p->n_q * sizeof *o);
+    void *got_lse = poisoned(rows * sizeof *lse);
     how.f64 = path == CPU_F64;
     set_output(&a, got_o, type, got_lse, type);
     if (facc_cpu_attention(ctx, j->program, &a, &how, &err) == FACC_OK) {
@@ -219,6 +245,14 @@ static void put_bf16(struct device *d, facc_tensor *t, size_t n)
     free(bits);
 }
 
+static void put_outputs(struct device *d, facc_args *a, size_t n, size_t rows)
+{
+    void *nan = poisoned(4 * n);
+    set_output(a, put(d, nan, 2 * n), FACC_BF16, put(d, nan, 4 * rows),
+               FACC_F32);
+    free(nan);
+}
+
 /* All of a launch's memory. */
 static void put_args(struct device *d, const struct problem *p, facc_kernel *k,
                      facc_args *a, facc_tensor *tensor)
@@ -229,8 +263,7 @@ static void put_args(struct device *d, const struct problem *p, facc_kernel *k,
     put_bf16(d, &a->q, p->n_q);
     put_bf16(d, &a->k, p->n_k);
     put_bf16(d, &a->v, p->n_k);
-    set_output(a, put(d, NULL, 2 * p->n_q), FACC_BF16, put(d, NULL, 4 * rows),
-               FACC_F32);
+    put_outputs(d, a, p->n_q, rows);
     for (int t = 0; t < a->n_tensors; t++) {
         tensor[t] = a->tensors[t];
         tensor[t].data = put(d, tensor[t].data, p->data.bytes[t]);
@@ -262,7 +295,7 @@ static void run_gpu(struct job *j, enum path path, const struct problem *p)
     facc_tensor tensor[DATA_TENSORS];
     facc_args a;
     const size_t rows = p->n_q / P_D;
-    void *bits = memory(2 * p->n_q), *sums = memory(4 * rows);
+    void *bits = poisoned(2 * p->n_q), *sums = poisoned(4 * rows);
     double *o = memory(p->n_q * sizeof *o), *lse = memory(rows * sizeof *lse);
     put_args(&d, p, j->kernel[path], &a, tensor);
     if (launch(&d, j->kernel[path], &a, bits, p->n_q, sums, rows)) {
@@ -303,7 +336,9 @@ static void run_job(struct job *j)
     problem_open(&p, program, j->row->name, j->text);
     j->result.cells = p.want->cells;
     j->result.kept = p.want->kept;
-    j->result.near_rows = p.want->near_rows;
+    j->result.near_lines = p.want->near_lines;
+    j->result.empty_lines = p.want->empty_lines;
+    bound_lines(j, p.want);
     run_cpu(j, CPU_F64, &p);
     run_cpu(j, CPU_F32, &p);
     for (int path = SM80; options.gpu && path <= SM90; path++)
@@ -364,19 +399,20 @@ static int print_table(FILE *f)
 static void summary(int failed)
 {
     int ran[PATHS] = {0}, compiled[PATHS] = {0};
-    long near = 0;
+    long near = 0, empty = 0;
     for (int k = 0; k < n_jobs; k++) {
         for (int p = 0; p < PATHS; p++) {
             ran[p] += job[k].result.outcome[p] == RAN;
             compiled[p] += job[k].result.outcome[p] == COMPILED;
         }
-        near += job[k].result.near_rows;
+        near += job[k].result.near_lines;
+        empty += job[k].result.empty_lines;
     }
     printf("%d rows: %d on the CPU in f64, %d in f32; sm80: %d run, %d only "
-           "compiled; sm90: %d run, %d only compiled; %ld lines of cells near "
-           "a threshold left out; %d failed\n",
+           "compiled; sm90: %d run, %d only compiled; of %d lines %ld near a "
+           "threshold left out, %ld without keys; %d failed\n",
            n_jobs, ran[CPU_F64], ran[CPU_F32], ran[SM80], compiled[SM80],
-           ran[SM90], compiled[SM90], near, failed);
+           ran[SM90], compiled[SM90], n_jobs * P_LINES, near, empty, failed);
 }
 
 /* --- options -------------------------------------------------------------- */

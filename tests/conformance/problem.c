@@ -145,8 +145,9 @@ static void one_row(struct problem *p, struct concrete *c, bool reads_score,
             w->near[b][h][k] = true;
     }
     w->cells += n;
-    w->near_rows += w->near[b][h][k];
     weigh(cell, n, p->v + kv_head, w->o[b][h][k], &w->lse[b][h][k]);
+    w->near_lines += w->near[b][h][k];
+    w->empty_lines += !isfinite(w->lse[b][h][k]);
 }
 
 static void make_oracle(struct problem *p, const struct program *program,

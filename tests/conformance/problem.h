@@ -13,7 +13,8 @@ enum {
     P_SQ = 600,
     P_SKV = 640,
     P_D = 64,
-    P_ROWS = 14 /* of a head, that the oracle looks at */
+    P_ROWS = 14, /* of a head, that the oracle looks at */
+    P_LINES = P_B * P_H * P_ROWS
 };
 
 /* What the oracle says of some rows of every head. */
@@ -22,7 +23,8 @@ struct oracle {
     double lse[P_B][P_H][P_ROWS];
     bool near[P_B][P_H][P_ROWS]; /* a rounding of the score decides a cell */
     long cells, kept;
-    long near_rows;
+    int near_lines;
+    int empty_lines; /* no cell counts: O is 0 */
 };
 int problem_row(int k); /* q of the k-th such row */
 
