@@ -5,6 +5,8 @@ set -u
 facc=$PWD/$1
 python=$PWD/build/venv/bin/python
 root=$PWD
+nvrtc=${FACC_NVRTC:-}
+home_cache=${FACC_CACHE_DIR:-}
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -547,6 +549,39 @@ want 0 '^0 added, 0 there already, 0 damaged' env FACC_CACHE_DIR="$work/empty" "
 want 1 'no tar archive|cut short' env FACC_CACHE_DIR="$work/empty" "$facc" cache import alibi.lua
 want 1 'set FACC_CACHE_DIR' env FACC_CACHE=ro "$facc" cache import e.tar
 want 1 'no/such/e.tar: No such' "$facc" cache export no/such/e.tar
+
+# many kernels, by an NVRTC that makes them at once or slowly (tests/unit/fake_nvrtc.c)
+mkdir "$work/fake ü"
+if cc -w -D_GNU_SOURCE -shared -fPIC "$root/tests/unit/fake_nvrtc.c" -o "$work/fake ü/libnvrtc.so.13"; then
+    FACC_CACHE_DIR="$work/grid"
+    FACC_NVRTC="$work/fake ü"
+    FAKE_NVRTC_LOG="$work/compiles"
+    export FACC_CACHE_DIR FACC_NVRTC FAKE_NVRTC_LOG
+    grid="compile alibi.lua $root/examples/softcap.lua --dtype bf16,f16 --head-dim 64,72,80,88,96,104 --arch 80,89"
+    want 1 'interrupted: the same command goes on' env FAKE_NVRTC_MS=300 timeout --preserve-status -s INT 1 "$facc" $grid --jobs 2
+    want 137 '' sh -c 'FAKE_NVRTC_MS=300 timeout -s KILL 1 "$0" "$@" >/dev/null 2>&1' "$facc" $grid --jobs 2
+    want 0 ' 0 broken' "$facc" cache verify
+    want 0 '^48 of 48 kernels: (4[0-6]|3.|2.) compiled, [1-9][0-9]* there already, 0 failed' "$facc" $grid --jobs 4
+    want 0 '^48 of 48 kernels: 0 compiled, 48 there already' env FACC_NO_JIT=1 FACC_NVRTC=/nonexistent "$facc" $grid
+    want 0 '^facc: 1 at once: 300 MiB' "$facc" $grid --jobs 4 --memory 300
+    want 0 '^facc: 2 at once: 500 MiB' "$facc" $grid --jobs 4 --memory 500
+    want 0 '^facc: [123] at once: [0-9]* MiB' sh -c 'ulimit -v 700000; exec "$0" "$@"' "$facc" $grid --jobs 64
+    # two runs at once share the work
+    rm -rf "$work/grid" "$work/compiles"
+    want 0 '^48$' sh -c 'export FAKE_NVRTC_MS=20; "$0" "$@" >one & "$0" "$@" >two; wait; wc -c <"$FAKE_NVRTC_LOG"' "$facc" $grid --jobs 2
+    # a run records, the next machine compiles for another architecture
+    want 0 disk env FACC_MANIFEST=r.jsonl "$facc" compile alibi.lua --head-dim 64 --arch 80
+    want 0 'alibi.lua  bf16  D 64/64  sm_89  sm80  disk' "$facc" compile --manifest r.jsonl --arch 89
+    want 0 '^2 of 2 kernels' "$facc" compile --manifest r.jsonl --arch 80,90
+    # the line of progress is a terminal's
+    want 0 'at once, 0 failed' "$python" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' \
+        env FACC_CACHE=off FAKE_NVRTC_MS=30 "$facc" compile alibi.lua --head-dim 64,72,80 --arch 80 --jobs 1
+    unset FAKE_NVRTC_LOG
+    if [ -n "$home_cache" ]; then FACC_CACHE_DIR=$home_cache; else unset FACC_CACHE_DIR; fi
+    if [ -n "$nvrtc" ]; then FACC_NVRTC=$nvrtc; else unset FACC_NVRTC; fi
+else
+    echo "no C compiler: many kernels skipped"
+fi
 
 # machine: no NVRTC, no GPU, cache
 if ! [ -e /dev/nvidia0 ]; then
