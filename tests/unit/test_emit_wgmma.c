@@ -173,6 +173,43 @@ START_TEST(operands_step_from_panel_to_panel)
 }
 END_TEST
 
+/* Behind the head dim's panels, in rows of their own width: all at once, they
+ * alone, and the rest on top of them. */
+START_TEST(extra_columns_come_first)
+{
+    static const struct {
+        int n;
+        const char *high; /* 128, 64 or 32 bytes to a row and its swizzle */
+        int steps;
+    } t[] = {
+        {64, "0x40000040", 4}, {32, "0x80000020", 2}, {16, "0xc0000010", 1}};
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+        const struct dot_term dot = {.n = t[k].n};
+        struct unit_config c = stub; /* 128 columns in two panels */
+        c.tile_n = 64;
+        c.dot = &dot;
+        const char *text = wgmma_text(&c);
+        const int steps = t[k].steps;
+        /* Q: 2 panels of 8192 bytes, K: of 8192 */
+        char a[80], b[80];
+        snprintf(a, sizeof a, "low, %%32, 1024; mov.b64 a, {low, %s}",
+                 t[k].high);
+        snprintf(b, sizeof b, "low, %%33, 1024; mov.b64 b, {low, %s}",
+                 t[k].high);
+        has(text, a, 2);
+        has(text, b, 2);
+        has(text, "void multiply_", 4);
+        has(text, "FACC_SCORES \", a, b, first", 2);
+        has(text, "FACC_SCORES \", a, b, more", 2 * steps + 2 * 8 - 2);
+        has(text, "wgmma.commit_group", 4);
+        has(text, "\"=f\"(s[0][0])", 2);
+        has(text, "\"+f\"(s[0][0])", 2); /* multiply_head, pin */
+        has(text, t[k].high,
+            t[k].n == 64 ? 2 * 2 * (4 + 8) + 4 : 2 * 2 * steps);
+    }
+}
+END_TEST
+
 START_TEST(units_of_the_family_have_the_products)
 {
     struct unit_config c = stub;
@@ -203,6 +240,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, schedule_has_head_dims_that_are_read);
     tcase_add_test(t, steps_reach_the_zero_filled_columns);
     tcase_add_test(t, operands_step_from_panel_to_panel);
+    tcase_add_test(t, extra_columns_come_first);
     tcase_add_test(t, units_of_the_family_have_the_products);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
