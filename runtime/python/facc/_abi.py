@@ -55,7 +55,7 @@ class options(c.Structure):
     _fields_ = [("struct_size", size_t), ("cache_dirs", text), ("cache_mode", i32), ("no_jit", i32),
                 ("nvrtc_path", text), ("template_dir", text), ("cpu_threads", i32),
                 ("reserved0", i32), ("on_compile", ON_COMPILE), ("on_warning", ON_WARNING),
-                ("user", ptr)]
+                ("user", ptr), ("manifest", text)]
 
 
 class declaration(c.Structure):
@@ -71,7 +71,8 @@ class declared(c.Structure):
 class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
-                ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32)]
+                ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32),
+                ("block_scales", i32), ("centred_v", i32)]
 
 
 class scalar_value(c.Union):
@@ -92,7 +93,9 @@ class args(c.Structure):
                 ("workspace_size", size_t), ("device", i32), ("schedule_ready", i32),
                 ("cu_seqlens_q", ptr), ("cu_seqlens_kv", ptr), ("n_seqs", i32), ("max_seqlen_q", i32),
                 ("max_seqlen_kv", i32), ("reserved0", i32), ("block_mask", c.POINTER(block_mask)),
-                ("sinks", c.POINTER(tensor))]
+                ("sinks", c.POINTER(tensor)), ("descale_q", c.POINTER(tensor)), ("descale_k", c.POINTER(tensor)),
+                ("descale_v", c.POINTER(tensor)), ("descale_block_q", i32), ("descale_block_kv", i32),
+                ("v_mean", c.POINTER(tensor)), ("v_image", c.POINTER(tensor))]
 
 
 class kernel_info(c.Structure):
@@ -126,7 +129,8 @@ class system_info(c.Structure):
 class device_info(c.Structure):
     _fields_ = [("struct_size", size_t), ("name", c.c_char * 128), ("arch", i32),
                 ("multiprocessors", i32), ("memory_bytes", i64), ("l2_bytes", i64),
-                ("shared_bytes_per_block", i32), ("clock_khz", i32)]
+                ("shared_bytes_per_block", i32), ("clock_khz", i32), ("memory_clock_khz", i32),
+                ("memory_bus_bits", i32)]
 
 
 STRUCTS = (error, tensor, compile_event, options, declaration, declared, variant, block_mask, args, kernel_info,

@@ -75,16 +75,17 @@ def _choice(values, value, what):
 class Context:
     """The cache, the drivers and the CPU threads. on_compile(key, source,
     seconds) is called when a kernel was asked for, on_warning(message) instead
-    of printing. cache_mode: None (environment), "rw", "ro" or "off"."""
+    of printing. cache_mode: None (environment), "rw", "ro" or "off". manifest: a
+    file that records what kernels are asked for (facc compile --manifest)."""
 
     def __init__(self, cache_dirs=None, cache_mode=None, no_jit=False, nvrtc=None, templates=None,
-                 cpu_threads=0, on_compile=None, on_warning=None):
+                 cpu_threads=0, on_compile=None, on_warning=None, manifest=None):
         modes = {None: 0, "rw": 1, "ro": 2, "off": 3}
         o = _abi.options(struct_size=c.sizeof(_abi.options),
                          cache_dirs=_encode(cache_dirs, "cache_dirs"),
                          cache_mode=_choice(modes, cache_mode, "cache_mode"), no_jit=bool(no_jit),
                          nvrtc_path=_encode(nvrtc, "nvrtc"),
-                         template_dir=_encode(templates, "templates"),
+                         template_dir=_encode(templates, "templates"), manifest=_encode(manifest, "manifest"),
                          cpu_threads=_int32(cpu_threads, "cpu_threads"))
         for what, function in (("on_compile", on_compile), ("on_warning", on_warning)):
             if function is not None and not callable(function):

@@ -129,6 +129,13 @@ class Launches(unittest.TestCase):
         self.assertEqual((lse.shape, lse.dtype), ((2, 4, 5), "torch.float32"))
         self.assertEqual(pointers(), [x.data_ptr() for x in (q, k, v, out, lse)])
 
+    def test_manifest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kernels.manifest")
+            with facc.Context(cache_mode="off", manifest=path) as context:
+                facc.attention(*qkv(), mask_mod="q >= kv", context=context)
+            self.assertIn("q >= kv", pathlib.Path(path).read_text())
+
     def test_kernels_are_kept(self):
         for size in 5, 6, 700:
             for window in 3, 1 << 20:
