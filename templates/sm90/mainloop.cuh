@@ -313,10 +313,10 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             put_off(item_);
             reset(state_);
         }
-        bound_sums(state_);
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
         wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_);
+        bound_sums(state_);
         wgmma_wait<1>();
         pin(s_[0]);
         visits_.release_k();

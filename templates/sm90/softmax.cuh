@@ -27,7 +27,7 @@ __device__ __forceinline__ float most_sum(float sum)
     return fminf(fmaxf(4.0f * sum, kTileN), kMostSum);
 }
 
-// Before a tile is weighed quickly, and not then: behind the sums the vote would wait for it.
+// Before a tile is weighed quickly, under a product: else the vote would wait for it.
 __device__ __forceinline__ void bound_sums(RowState &state)
 {
 #pragma unroll
@@ -122,27 +122,19 @@ __device__ __forceinline__ void weigh_nothing(Weights &p, float (&factor)[2])
     factor[0] = factor[1] = 1.0f;
 }
 
-// With the true maximum as reference where it is larger; `factor` is what sums and output so far
-// are to be multiplied by (the sums are).
+// With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the
+// product with the scale were joined with the reference in one FMA. `factor` is what sums and
+// output so far are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
                                               const Rows &rows, const Stage &stage, int slot,
                                               int kv0, Scores &s, RowState &state, Weights &p,
                                               float (&factor)[2])
 {
     Tops tops;
-    float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
-    if constexpr (kRawScores) {
-        multiplier = args.scale_log2;
-        if (!(multiplier > 0.0f)) { // the largest product is not the largest score
-#pragma unroll
-            for (int i = 0; i < 4 * kBlocksN; ++i)
-                s[0][i / 4][i % 4] *= multiplier;
-            multiplier = 1.0f;
-        }
-    }
-    apply_tile<true, kMasks, kRawScores>(args, w, rows, stage, slot, kv0, s, tops);
+    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
