@@ -549,6 +549,44 @@ FACC_API facc_status facc_quantize(facc_ctx *ctx,
                                    const facc_quantize_args *args,
                                    facc_error *err);
 
+/* The kernels that do the same on a device, made once for what is compiled
+ * into them. As with facc_kernel: get (cache or compile; no GPU needed), load,
+ * launch. Only rows that are contiguous, and strides of multiples of 16 bytes
+ * (out: 8); bits are those of facc_quantize, but for sums of means. From
+ * sm_89 on. */
+typedef struct facc_quantizer facc_quantizer;
+typedef struct facc_quantize_variant {
+    size_t struct_size;
+    facc_dtype from;  /* of in: f32 f16 bf16 */
+    facc_dtype to;    /* of out: e4m3 e5m2 */
+    int32_t head_dim; /* D: a multiple of 8 up to 256, with image of 16 */
+    int32_t arch;     /* as in facc_variant; 0: that of `device` */
+    int32_t device;
+    int32_t hadamard; /* nonzero: launches ask for it; 0: they must not */
+    int32_t mean;     /* likewise: args.mean has data, */
+    int32_t image;    /* args.image has */
+} facc_quantize_variant;
+#define FACC_QUANTIZE_VARIANT_INIT FACC_STRUCT_INIT(facc_quantize_variant)
+
+/* FACC_ERR_UNSUPPORTED, FACC_ERR_NO_NVRTC, FACC_ERR_NO_JIT, FACC_ERR_COMPILE.
+ * *out is the caller's until facc_quantizer_free. */
+FACC_API facc_status facc_quantizer_get(facc_quantizer **out, facc_ctx *ctx,
+                                        const facc_quantize_variant *variant,
+                                        facc_error *err);
+FACC_API void facc_quantizer_free(facc_quantizer *q); /* NULL is fine */
+FACC_API facc_status facc_quantizer_load(facc_quantizer *q, int32_t device,
+                                         facc_error *err);
+/* Bytes of the workspace for these args, and its alignment. Pure. */
+FACC_API facc_status facc_quantizer_workspace_size(
+    const facc_quantizer *q, const facc_quantize_args *args, size_t *bytes,
+    size_t *align, facc_error *err);
+/* Enqueues up to five kernels, as facc_kernel_launch does. Scale and mean are
+ * there for what comes behind in the stream. FACC_ERR_NOT_PREPARED,
+ * FACC_ERR_ARGUMENT, FACC_ERR_UNSUPPORTED. */
+FACC_API facc_status facc_quantizer_launch(facc_quantizer *q,
+                                           const facc_quantize_args *args,
+                                           void *stream, facc_error *err);
+
 /* ---- looking inside --------------------------------------------------- */
 
 typedef enum facc_dump {

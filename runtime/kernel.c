@@ -42,22 +42,22 @@ static bool known_arch(int arch, struct diag *d)
                     arch);
 }
 
-static bool resolve_arch(facc_ctx *ctx, const facc_variant *v, int *arch,
-                         struct diag *d)
+bool kernel_arch(facc_ctx *ctx, int asked, int device, int *arch,
+                 struct diag *d)
 {
     int have;
-    *arch = v->arch;
-    if (v->arch != 0)
-        return known_arch(v->arch, d);
+    *arch = asked;
+    if (asked != 0)
+        return known_arch(asked, d);
     struct driver *drv = ctx_driver(ctx, d);
-    if (!drv || !driver_arch(drv, v->device, &have, d))
+    if (!drv || !driver_arch(drv, device, &have, d))
         return false;
     *arch = arch_for_device(have);
     return *arch != 0 ||
            diag_set(d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
                     "device %d is sm_%d; facc's kernels run on sm_80, 86, "
                     "89, 90, 100 and 120; the CPU path runs anywhere",
-                    v->device, have);
+                    device, have);
 }
 
 static size_t args_size(const struct signature *s, bool fp8)
@@ -148,7 +148,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     int arch, family[SELECT_MAX_FAMILIES];
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !scales_fit(&v, d) || !resolve_arch(ctx, &v, &arch, d))
+        !scales_fit(&v, d) || !kernel_arch(ctx, v.arch, v.device, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);
     for (int i = 0; i < n; i++)

@@ -28,7 +28,11 @@ struct facc_kernel {
     _Atomic(cu_ptr) report[DRIVER_MAX_DEVICES];
 };
 
-/* kernel.c. The plans of a program and a variant, its architecture resolved and
+/* kernel.c. The architecture that is asked for, or if that is 0 the best for a
+ * device. */
+bool kernel_arch(facc_ctx *ctx, int asked, int device, int *arch,
+                 struct diag *d);
+/* The plans of a program and a variant, its architecture resolved and
  * everything checked that does not depend on tensors. */
 bool kernel_configure(facc_ctx *ctx, const facc_program *p,
                       const facc_variant *variant, struct plans *plans,

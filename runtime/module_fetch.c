@@ -155,6 +155,10 @@ static void write_command(const struct request *r, char *out, size_t size)
 {
     const struct unit_config *c = &r->plan->config;
     const char *name = r->program->compiled->name;
+    if (emit_is_quantize(c)) {
+        snprintf(out, size, "facc quantize");
+        return;
+    }
     char tensors[96] = "", o[24] = "";
     if (c->out_dtype != c->dtype)
         snprintf(o, sizeof o, " --out-dtype %s", dtype_name(c->out_dtype));

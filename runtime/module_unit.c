@@ -98,6 +98,14 @@ void module_summarise(const struct request *r, char *out, size_t size)
         snprintf(out, size, "transpose %d sm_%d", c->head_dim_v, r->plan->arch);
         return;
     }
+    if (emit_is_quantize(c)) {
+        snprintf(out, size, "quantize %s %s %d sm_%d%s%s%s",
+                 dtype_name(c->dtype), dtype_name(c->out_dtype), c->head_dim,
+                 r->plan->arch, c->rounding & ROUND_HADAMARD ? " hadamard" : "",
+                 c->rounding & ROUND_MEAN ? " mean" : "",
+                 c->rounding & ROUND_IMAGE ? " image" : "");
+        return;
+    }
     if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " %s %d/%d", dtype_name(c->dtype),
                  c->head_dim, c->head_dim_v);

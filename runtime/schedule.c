@@ -23,7 +23,12 @@ const char *entry_name(enum entry e)
         [ENTRY_SCHEDULE] = "facc_schedule",
         [ENTRY_ORDER] = "facc_order",
         [ENTRY_FORWARD] = "facc_forward",
-        [ENTRY_TRANSPOSE] = "facc_transpose_v"};
+        [ENTRY_TRANSPOSE] = "facc_transpose_v",
+        [ENTRY_ROUND_SUMS] = "facc_quantize_sums",
+        [ENTRY_ROUND_MEAN] = "facc_quantize_mean",
+        [ENTRY_ROUND_AMAX] = "facc_quantize_amax",
+        [ENTRY_ROUND_SCALE] = "facc_quantize_scale",
+        [ENTRY_ROUND] = "facc_quantize_round"};
     return names[e];
 }
 
@@ -58,6 +63,12 @@ unsigned schedule_entries(const struct schedule_facts *f,
 {
     if (emit_is_transpose(c))
         return 1u << ENTRY_TRANSPOSE;
+    if (emit_is_quantize(c))
+        return 1u << ENTRY_ROUND_AMAX | 1u << ENTRY_ROUND_SCALE |
+               1u << ENTRY_ROUND |
+               (c->rounding & ROUND_MEAN
+                    ? 1u << ENTRY_ROUND_SUMS | 1u << ENTRY_ROUND_MEAN
+                    : 0);
     if (!emit_is_schedule(c))
         return 1u << ENTRY_FORWARD;
     unsigned set = 1u << ENTRY_SCHEDULE | 1u << ENTRY_ORDER;

@@ -22,6 +22,12 @@ enum entry {
     ENTRY_ORDER,     /* facc_order */
     ENTRY_FORWARD,   /* facc_forward */
     ENTRY_TRANSPOSE, /* facc_transpose_v, before it: runtime/transpose.h */
+    /* of no attention: runtime/quantize.c */
+    ENTRY_ROUND_SUMS,
+    ENTRY_ROUND_MEAN,
+    ENTRY_ROUND_AMAX,
+    ENTRY_ROUND_SCALE,
+    ENTRY_ROUND,
     N_ENTRIES
 };
 const char *entry_name(enum entry e);

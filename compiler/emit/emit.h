@@ -10,8 +10,9 @@
 #include "compiler/passes/verdict.h"
 
 struct unit_config {
-    const char *family; /* "sm80" "sm90"; "schedule", "transpose": see below */
-    enum dtype dtype;   /* of Q, K, V */
+    const char
+        *family; /* "sm80" "sm90"; "schedule", "transpose", "quantize": below */
+    enum dtype dtype;     /* of Q, K, V */
     enum dtype out_dtype; /* of O */
     int head_dim;         /* of Q and K, as the caller's tensors have it */
     int head_dim_v;       /* of V and O */
@@ -28,6 +29,7 @@ struct unit_config {
     bool sinks;               /* launches bring sinks */
     bool block_scales; /* FP8: launches bring descales of blocks of rows */
     bool promotes;     /* FP8: launches may ask for facc_fp8.promote_tiles */
+    unsigned rounding; /* family "quantize": bits of enum emit_rounding */
     const struct dot_term *dot; /* the program's, which the kernel makes beside
                                    Q K^T; NULL: cell by cell, if it has one */
 };
@@ -47,6 +49,10 @@ bool emit_is_schedule(const struct unit_config *c);
  * each head dim of V, whatever the program. */
 struct unit_config emit_transpose(const struct unit_config *forward);
 bool emit_is_transpose(const struct unit_config *c);
+/* The unit of the kernels that round a tensor to FP8, whatever the program:
+ * dtype to out_dtype, head_dim. */
+enum emit_rounding { ROUND_HADAMARD = 1, ROUND_MEAN = 2, ROUND_IMAGE = 4 };
+bool emit_is_quantize(const struct unit_config *c);
 
 /* A bool as C text. */
 static inline const char *emit_bool(bool v)

@@ -1,5 +1,5 @@
-// V transposed for FP8 kernels, as fp8_args.h has it: how a thread writes 16 tokens of 16 channels
-// of a chunk.
+// V transposed for FP8 kernels, as fp8_args.h has it: how a thread writes 16 tokens of four
+// channels of a chunk.
 #pragma once
 #include "common/fp8_args.h"
 
@@ -20,21 +20,17 @@ __device__ __forceinline__ constexpr int token_at(int place)
     return place / 4 * 2 + (place & 1) + ((place & 2) ? 8 : 0);
 }
 
-// Channels d0 .. d0 + 15 (d0: a multiple of 16) of half a chunk. words[place][w]: channels d0 + 4 w
-// .. of token_at(place), taken apart here.
-__device__ __forceinline__ void store_half(unsigned char *chunk, int half, int d0,
-                                           unsigned (&words)[16][4])
+// Channels 4 quad .. 4 quad + 3 of half a chunk. words[place]: those of token_at(place); taken
+// apart here.
+__device__ __forceinline__ void store_quad(unsigned char *chunk, int half, int quad,
+                                           unsigned (&words)[16])
 {
 #pragma unroll
-    for (int w = 0; w < 4; w++) {
+    for (int p = 0; p < 16; p += 4)
+        transpose_bytes(words[p], words[p + 1], words[p + 2], words[p + 3]);
+    unsigned char *row = chunk + 128 * quad + 16 * ((half ^ quad) & 1);
 #pragma unroll
-        for (int p = 0; p < 16; p += 4)
-            transpose_bytes(words[p][w], words[p + 1][w], words[p + 2][w], words[p + 3][w]);
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            unsigned char *row = chunk + 32 * (d0 + 4 * w + k) + 16 * ((half ^ w) & 1);
-            *reinterpret_cast<uint4 *>(row) =
-                uint4{words[k][w], words[4 + k][w], words[8 + k][w], words[12 + k][w]};
-        }
-    }
+    for (int k = 0; k < 4; k++)
+        *reinterpret_cast<uint4 *>(row + 32 * k) =
+            uint4{words[k], words[4 + k], words[8 + k], words[12 + k]};
 }

@@ -53,18 +53,20 @@ extern "C" __global__ void __launch_bounds__(FACC_TRANSPOSE_THREADS)
     const long long place = args.cu_seqlens ? 0 : b;
     const unsigned char *from = args.v + place * args.v_stride[0] + head * args.v_stride[1] +
                                 (start + row) * args.v_stride[2] + d0;
-    unsigned words[16][4];
+    unsigned words[4][16];
 #pragma unroll
     for (int p = 0; p < 16; p++) {
         uint4 x{0, 0, 0, 0};
         if (row + token_at(p) < length)
             x = *reinterpret_cast<const uint4 *>(from + token_at(p) * args.v_stride[2]);
-        words[p][0] = x.x;
-        words[p][1] = x.y;
-        words[p][2] = x.z;
-        words[p][3] = x.w;
+        words[0][p] = x.x;
+        words[1][p] = x.y;
+        words[2][p] = x.z;
+        words[3][p] = x.w;
     }
     unsigned char *to = args.image + place * args.image_stride[0] + head * args.image_stride[1] +
                         chunk * (FACC_V_CHUNK * kHeadDimV);
-    store_half(to, half, d0, words);
+#pragma unroll
+    for (int w = 0; w < 4; w++)
+        store_quad(to, half, d0 / 4 + w, words[w]);
 }
