@@ -13,19 +13,19 @@ from method import ROOT, in_graph, interleaved, prepared, ready, table
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def templates_by_hand(folder):
-    """A copy of the templates that takes causal_by_hand.cuh for the Variant."""
+def templates_by_hand(folder, variant="causal_by_hand.cuh"):
+    """A copy of the templates that takes a file beside this one for the Variant."""
     copy = pathlib.Path(folder) / "templates"
     shutil.copytree(ROOT / "templates", copy)
     changed = 0
     for f in [*copy.rglob("*.cu"), *copy.rglob("*.cuh")]:
         text = f.read_text()
         if '#include "facc_variant.cuh"' in text:
-            f.write_text(text.replace('#include "facc_variant.cuh"', '#include "causal_by_hand.cuh"'))
+            f.write_text(text.replace('#include "facc_variant.cuh"', f'#include "{variant}"'))
             changed += 1
     if not changed:
         raise RuntimeError("no template includes facc_variant.cuh")
-    shutil.copy(HERE / "causal_by_hand.cuh", copy)
+    shutil.copy(HERE / variant, copy)
     return copy
 
 

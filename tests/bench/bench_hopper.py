@@ -9,6 +9,7 @@ could not run is said in its row.
 
     python3 tests/bench/bench_hopper.py                        everything, about three minutes
     python3 tests/bench/bench_hopper.py --rows 'D 128|softcap' rows whose name matches
+    python3 tests/bench/bench_hopper.py --rows 'gather|by hand' those of Variants written by hand, and gathers
     python3 tests/bench/bench_hopper.py --flex none --json out.json
     python3 tests/bench/bench_hopper.py --dry                  no GPU: the rows, and their mods traced
 """
@@ -29,7 +30,8 @@ sys.path.insert(0, str(HERE))
 
 from checks import Stop, Watch, check_device, sampled_error  # noqa: E402
 from hopper_mods import Mod  # noqa: E402
-from hopper_rows import HEAD, OWN, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results, summary  # noqa: E402
+from hopper_rows import (BY_HAND, HEAD, OWN, ROWS, Contestant, cells_of, contestants, csv_rows, rate, results,  # noqa: E402
+                         summary)
 from method import HEAD_START, flex_calls, in_graph, inputs, interleaved, prepared, ready, sdpa, table  # noqa: E402
 
 SECONDS_OF_ROUND = 0.032  # of one contestant: pause, burst and what is around them
@@ -54,22 +56,20 @@ class Programs:
 
     def __init__(self, facc, args):
         self.facc, self.args, self.programs = facc, args, {}
-        self.by_hand = None
+        self.folders = []  # live as long as the contexts
 
     def get(self, who, mod):
         facc, key = self.facc, ("hand" if who == "hand" else "facc", mod)
         if key not in self.programs:
             self.programs[key] = facc.Program.from_string(Mod(mod).lua(), mod + ".lua",
-                                                          self.hand_context() if who == "hand" else None)
+                                                          self.hand_context(mod) if who == "hand" else None)
         return self.programs[key]
 
-    def hand_context(self):
-        """Templates that take causal_by_hand.cuh for the Variant."""
+    def hand_context(self, mod):
+        """Templates that take the mod's file of BY_HAND for the Variant."""
         from bench_causal import templates_by_hand
-        if self.by_hand is None:
-            self.folder = tempfile.TemporaryDirectory()
-            self.by_hand = self.facc.Context(templates=str(templates_by_hand(self.folder.name)), cache_mode="off")
-        return self.by_hand
+        self.folders.append(tempfile.TemporaryDirectory())
+        return self.facc.Context(templates=str(templates_by_hand(self.folders[-1].name, BY_HAND[mod])), cache_mode="off")
 
     def compile_all(self, wanted):
         """wanted: {shape: [contestants]}. A list of (contestant, variant, info or None, error or None)."""
@@ -97,10 +97,13 @@ class Contest:
         import torch
         self.bench, self.args, self.shape = bench, bench.args, shape
         self.qkv = inputs(shape.D, shape.S, torch.bfloat16, shape.Dv)
-        self.calls, self.launches, self.outputs = {}, {}, {}
+        self.calls, self.launches, self.outputs, self.tensors = {}, {}, {}, {}
 
     def tensors_of(self, mod, q):
-        return mod.captured(q.shape[0], q.shape[1], q.shape[2])
+        """Made once for each mod: a dense bias has gigabytes."""
+        if mod.name not in self.tensors:
+            self.tensors[mod.name] = mod.captured(q.shape[0], q.shape[1], q.shape[2])
+        return self.tensors[mod.name]
 
     def launch_of(self, x):
         """A checked facc.Launch, made once for each mod and who."""

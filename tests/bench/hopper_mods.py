@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple
 import method  # noqa: F401  (puts tests/gpu on the path)
 from device import DEVICE
 
-WINDOW, CAP, DOCUMENTS = 1024, 20.0, 16
+WINDOW, CAP, DOCUMENTS, REACH = 1024, 20.0, 16, 512
 
 
 class Part(NamedTuple):
@@ -35,7 +35,9 @@ def slopes(B, H, S):
 
 def documents(B, H, S):
     import torch
-    flat = torch.arange(S, dtype=torch.int32, device=DEVICE) // (S // DOCUMENTS)
+    length = S // DOCUMENTS
+    # an id is its document's first position: documents_by_hand.cuh relies on that
+    flat = torch.arange(S, dtype=torch.int32, device=DEVICE) // length * length
     return {"ids": flat.expand(B, S).contiguous()}
 
 
@@ -47,6 +49,24 @@ def alibi_by_hand(captured):
 def key_bias_by_hand(captured):
     bias = captured["bias"]
     return lambda s, b, h, q, kv: s + bias[kv]
+
+
+def table_by_hand(captured):
+    table = captured["table"]
+    return lambda s, b, h, q, kv: s + table[h, (q - kv + REACH).clamp(0, 2 * REACH)]
+
+
+def dense_bias(dtype):
+    def captured(B, H, S):
+        import torch
+        g = torch.Generator(DEVICE).manual_seed(2)  # gigabytes: made where they are read
+        return {"bias": torch.randn(H, S, S, generator=g, device=DEVICE, dtype=getattr(torch, dtype))}
+    return captured
+
+
+def dense_bias_by_hand(captured):
+    bias = captured["bias"]
+    return lambda s, b, h, q, kv: s + bias[h, q, kv]
 
 
 def documents_by_hand(captured):
@@ -102,6 +122,13 @@ SCORES = {
     "t5": Part("t5(score, b, h, q, kv)", t5_by_hand,
                'local t5 = facc.mods.t5_bias(facc.tensor("bias", "f32", { 32, "H" }))',
                lambda B, H, S: {"bias": normal(32, H)}),
+    "table": Part(f"score + table[h][facc.clamp(q - kv + {REACH}, 0, {2 * REACH})]", table_by_hand,
+                  f'local table = facc.tensor("table", "f32", {{ "H", {2 * REACH + 1} }})',
+                  lambda B, H, S: {"table": normal(H, 2 * REACH + 1)}),
+    "densebias": Part("score + bias[h][q][kv]", dense_bias_by_hand,
+                      'local bias = facc.tensor("bias", "f32", { "H", "q", "kv" })', dense_bias("float32")),
+    "densebias16": Part("score + bias[h][q][kv]", dense_bias_by_hand,
+                        'local bias = facc.tensor("bias", "bf16", { "H", "q", "kv" })', dense_bias("bfloat16")),
     "softcap": Part(f"{CAP:g} * facc.tanh_fast(score / {CAP:g})",
                     lambda t: lambda s, b, h, q, kv: CAP * (s / CAP).tanh(), fast=True),
 }

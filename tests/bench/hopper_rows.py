@@ -20,7 +20,7 @@ class Shape(NamedTuple):
 
 
 class Contestant(NamedTuple):
-    """who: facc, cudnn, flex, hand (facc with a bound written by hand), facc128,
+    """who: facc, cudnn, flex, hand (facc with the Variant of BY_HAND), facc128,
     facc192 (facc at the head dims OWN, whatever the shape). how: "" as it is; "ready" without
     making the mask's schedule or lists, "made" with; each in a CUDA graph or
     "made, eager"."""
@@ -33,6 +33,8 @@ class Contestant(NamedTuple):
 
 
 OWN = {"facc128": (128, 128), "facc192": (192, 128)}
+BY_HAND = {"causal": "causal_by_hand.cuh", "alibi+causal": "alibi_by_hand.cuh", "t5+causal": "t5_by_hand.cuh",
+           "documents": "documents_by_hand.cuh"}
 
 
 class Row(NamedTuple):
@@ -99,9 +101,20 @@ def dot_rows():
 def hand_rows():
     yield Row("causal by verdicts / bound by hand", Shape(128, 8192), Contestant("facc", "causal"),
               Contestant("hand", "causal"), 0.98, 1.00)
+    # documents: what is compared is the kernel; its lists are made alike
+    for title, mod, how in (("ALiBi, causal", "alibi+causal", ""), ("T5-type table, causal", "t5+causal", ""),
+                            ("16 documents", "documents", "ready")):
+        yield Row(f"{title} / by hand", Shape(128, 8192), Contestant("facc", mod, how), Contestant("hand", mod, how), 0.97, 1.00)
 
 
-ROWS = [*dense_rows(), *mod_rows(), *hand_rows(), *dot_rows(), *head_dim_rows(), *flex_rows()]
+def gather_rows():
+    for title, mod in (("windowed table", "table"), ("dense bias [H, Sq, Skv], bf16", "densebias16"),
+                       ("dense bias [H, Sq, Skv], f32", "densebias")):
+        yield Row(f"gather: {title}, against FlexAttention", Shape(128, 8192, flex=True), Contestant("facc", mod),
+                  Contestant("flex", mod), 1.5, math.nan)
+
+
+ROWS = [*dense_rows(), *mod_rows(), *hand_rows(), *dot_rows(), *head_dim_rows(), *flex_rows(), *gather_rows()]
 
 
 # ---- figures ---------------------------------------------------------------------

@@ -8,7 +8,11 @@ import io
 import math
 import os
 import pathlib
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -78,15 +82,83 @@ class Figures(unittest.TestCase):
         for shape, of_shape in rows.contestants(ROWS).items():
             self.assertEqual(len(set(of_shape)), len(of_shape))
             self.assertEqual(shape.flex, any(x.who == "flex" for x in of_shape))
+            for x in of_shape:
+                self.assertIn(x.who, ("facc", "cudnn", "flex", "hand", *rows.OWN))
+                self.assertTrue(x.who != "hand" or (pathlib.Path(bench_hopper.HERE) / rows.BY_HAND[x.mod]).exists())
         for r in rows.results(ROWS, {}, lambda *_: "dry"):
             self.assertEqual(len(rows.cells_of(r)), len(rows.HEAD))
             self.assertTrue(r.note)
         self.assertEqual(len({len(r) for r in rows.csv_rows(rows.results(ROWS, {}, lambda *_: ""))}), 1)
 
+    def test_groups(self):
+        """What is run alone: by a pattern of its rows' names."""
+        def of(pattern):
+            return [r for r in ROWS if re.search(pattern, r.title, re.I)]
+        hand, gathers = of("by hand"), of("gather")
+        self.assertEqual({r.b.mod for r in hand}, set(rows.BY_HAND))
+        self.assertEqual({(r.a.who, r.b.who) for r in hand}, {("facc", "hand")})
+        self.assertTrue(all(r.a.mod == r.b.mod and r.a.how == r.b.how and r.must >= 0.97 for r in hand))
+        self.assertEqual([r.a.mod for r in gathers], ["table", "densebias16", "densebias"])
+        self.assertEqual({(r.b.who, r.must, r.time, r.shape.D, r.shape.S) for r in gathers}, {("flex", 1.5, False, 128, 8192)})
+
     def test_mods(self):
         with self.assertRaises(ValueError):
             Mod("alibi+casual")
         self.assertEqual(t5_edges(16, 8, 128), [12, 16, 23, 32, 46, 64, 91])  # T5's own, for 32 buckets
+
+
+class Hand(unittest.TestCase):
+    """Variants written by hand, on the CPU, beside those that are generated."""
+
+    def check(self, mod, define, change=lambda text: text):
+        """Wrong cells; cells that count; rows of tiles where all do; of these, refused by the quick path."""
+        try:
+            import facc
+            program = facc.Program.from_string(Mod(mod).lua(), mod + ".lua")
+        except OSError as e:
+            self.skipTest(f"SKIPPED: Variants by hand: no libfacc.so: {e}")
+        if not shutil.which("c++"):
+            self.skipTest("SKIPPED: Variants by hand: no C++ compiler")
+        root, here = bench_hopper.HERE.parents[1], bench_hopper.HERE
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            key = dict(dtype="bf16", head_dim=128, head_dim_v=128, arch=90)
+            for what in ("config", "variant"):
+                (folder / f"facc_{what}.cuh").write_text(program.dump(what, **key))
+            (folder / "common").mkdir()
+            (folder / "common" / "variant_ptx.cuh").write_text("#pragma once\n")  # emit_host.h has it
+            hand = folder / rows.BY_HAND[mod]
+            hand.write_text(change((here / hand.name).read_text()))
+            flags = [f"-I{x}" for x in (folder, root, root / "templates")]
+            subprocess.run(["c++", "-std=c++17", "-O1", "-w", *flags, f"-DBY_HAND=\"{hand}\"", f"-D{define}",
+                            str(here / "by_hand_check.cpp"), "-o", str(folder / "check")], check=True)
+            return map(int, subprocess.run([folder / "check"], check=True, capture_output=True, text=True).stdout.split())
+
+    def test_alibi(self):
+        wrong, cells, full, refused = self.check("alibi+causal", "MOD_SLOPES")
+        self.assertEqual((wrong, refused), (0, 0))
+        self.assertGreater(cells, 50000)
+
+    def test_t5(self):
+        wrong, cells, full, refused = self.check("t5+causal", "MOD_T5")
+        self.assertEqual(wrong, 0)
+        self.assertTrue(0 < refused < full / 2, (refused, full))
+
+    def test_documents(self):
+        wrong, cells, full, refused = self.check("documents", "MOD_DOCUMENTS")
+        self.assertEqual((wrong, refused), (0, 0))
+        self.assertGreater(cells, 5000)
+
+    def test_what_is_wrong_is_seen(self):
+        def changed(old, new):
+            def change(text):
+                self.assertIn(old, text)
+                return text.replace(old, new)
+            return change
+        for mod, define, old, new in (("t5+causal", "MOD_T5", "distance >= 46", "distance >= 45"),
+                                      ("t5+causal", "MOD_T5", "kTileN - 7", "kTileN - 9"),
+                                      ("documents", "MOD_DOCUMENTS", "min(x % 8, 2)", "min(x % 8, 1)")):
+            self.assertGreater(next(self.check(mod, define, changed(old, new))), 0, old)
 
 
 try:
@@ -174,7 +246,8 @@ class Runs(unittest.TestCase):
 
     def test_a_failure_is_of_its_rows_alone(self):
         found, text = self.run_bench(fail=("facc t5+causal",))
-        self.assertEqual([t for t, r in found.items() if r.state == "SKIPPED"], ["T5-type table, causal"])
+        self.assertEqual([t for t, r in found.items() if r.state == "SKIPPED"],
+                         ["T5-type table, causal", "T5-type table, causal / by hand"])
         self.assertIn("RuntimeError: no facc t5+causal", found["T5-type table, causal"].note)
 
     def test_a_fault_ends_the_run(self):
