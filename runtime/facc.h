@@ -598,7 +598,7 @@ typedef enum facc_dump {
 } facc_dump;
 /* One text, *out the caller's (facc_string_free). variant may be NULL for
  * FACC_DUMP_IR. FACC_ERR_UNSUPPORTED: no kernel for the variant; for PTX
- * FACC_ERR_NO_NVRTC and FACC_ERR_COMPILE. */
+ * FACC_ERR_NO_NVRTC, FACC_ERR_NO_JIT and FACC_ERR_COMPILE. */
 FACC_API facc_status facc_program_dump(char **out, facc_ctx *ctx,
                                        facc_program *p,
                                        const facc_variant *variant,

@@ -39,10 +39,15 @@ static bool dump_ptx(facc_ctx *ctx, const struct cuda_unit *u,
     struct nvrtc_build build;
     struct nvrtc_target target;
     module_target(ctx, plan, &target);
+    if (ctx->no_jit)
+        return diag_set(d, FACC_ERR_NO_JIT, "dump", NULL, 0,
+                        "PTX for sm_%d would have to be compiled, which is "
+                        "forbidden (FACC_NO_JIT or facc_options.no_jit)",
+                        plan->arch);
     struct nvrtc *n = ctx_nvrtc(ctx, d);
     if (!n)
         return false;
-    bool ok = nvrtc_compile(n, u, &target, true, &build, d);
+    bool ok = module_compile(ctx, n, u, &target, true, &build, d);
     if (ok)
         strbuf_addn(b, build.image, build.size);
     else {

@@ -104,6 +104,11 @@ bool module_unit(facc_ctx *ctx, facc_program *p,
                  const struct unit_config *config, struct arena *arena,
                  struct cuda_unit *unit, struct diag *d);
 
+/* nvrtc_compile, with what a forked child must know of it. */
+bool module_compile(facc_ctx *ctx, struct nvrtc *n, const struct cuda_unit *u,
+                    const struct nvrtc_target *t, bool ptx,
+                    struct nvrtc_build *build, struct diag *d);
+
 /* Makes the module launchable on a device: idempotent. */
 bool module_load(struct module *m, struct driver *drv, int device,
                  int shared_bytes, struct diag *d);

@@ -81,16 +81,25 @@ static void warn_quality(const struct request *r, const char *summary,
                  summary);
 }
 
+bool module_compile(facc_ctx *ctx, struct nvrtc *n, const struct cuda_unit *u,
+                    const struct nvrtc_target *t, bool ptx,
+                    struct nvrtc_build *build, struct diag *d)
+{
+    const int counts = ctx->pid == getpid();
+    atomic_fetch_add(&ctx->compiling, counts);
+    bool ok = nvrtc_compile(n, u, t, ptx, build, d);
+    atomic_fetch_sub(&ctx->compiling, counts);
+    return ok;
+}
+
 static bool compile(const struct request *r, struct cache_item *item)
 {
     struct nvrtc_build build;
     struct nvrtc *n = ctx_nvrtc(r->ctx, r->d);
     if (!n)
         return false;
-    const int counts = r->ctx->pid == getpid();
-    atomic_fetch_add(&r->ctx->compiling, counts);
-    bool ok = nvrtc_compile(n, &r->unit, &r->target, false, &build, r->d);
-    atomic_fetch_sub(&r->ctx->compiling, counts);
+    bool ok =
+        module_compile(r->ctx, n, &r->unit, &r->target, false, &build, r->d);
     keep_build(r, &build);
     if (ok && !entry_is_elf(build.image, build.size))
         ok = diag_set(r->d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,

@@ -53,6 +53,15 @@ START_TEST(no_jit)
     ck_assert_ptr_nonnull(strstr(err.message,
                                  "\"facc compile FILE --dtype bf16 --head-dim "
                                  "64/64 --arch 80\""));
+    facc_variant v = FACC_VARIANT_INIT;
+    char *text = NULL;
+    v.dtype = FACC_BF16;
+    v.head_dim = 64;
+    v.arch = 80;
+    ck_assert_int_eq(facc_program_dump(&text, ctx, p, &v, FACC_DUMP_PTX, &err),
+                     FACC_ERR_NO_JIT);
+    ck_assert_ptr_null(text);
+    ck_assert_ptr_nonnull(strstr(err.message, "PTX for sm_80"));
     facc_program_free(p);
     facc_ctx_free(ctx);
     if (no_nvrtc("no_jit"))
