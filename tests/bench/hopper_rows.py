@@ -104,7 +104,8 @@ def hand_rows():
     # documents: what is compared is the kernel; its lists are made alike
     for title, mod, how in (("ALiBi, causal", "alibi+causal", ""), ("T5-type table, causal", "t5+causal", ""),
                             ("16 documents", "documents", "ready")):
-        yield Row(f"{title} / by hand", Shape(128, 8192), Contestant("facc", mod, how), Contestant("hand", mod, how), 0.97, 1.00)
+        yield Row(f"{title} / by hand", Shape(128, 8192), Contestant("facc", mod, how),
+                  Contestant("hand", mod, how), 0.97, 1.00)
 
 
 def gather_rows():
