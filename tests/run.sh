@@ -145,6 +145,7 @@ step "GPU, conformance table" table
 step "GPU, random mods" gpu tests/gpu/fuzz.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
 step "GPU, DRAM traffic" gpu tests/gpu/dram.py
+step "two GPUs" gpu tests/gpu/two_gpus.py
 
 [ -z "$failures" ] || echo "failed:$failures"
 echo "$passed passed, $failed failed, $skipped skipped"
