@@ -139,15 +139,10 @@ static void erase_line(struct grid *g)
 /* Kernels that were there already are no measure of those that are not. */
 static double seconds_left(const struct grid *g)
 {
-    double compiled = 0;
-    int n = 0;
-    for (int i = 0; i < g->n; i++)
-        if (strcmp(g->tasks[i].info.source, "nvrtc") == 0) {
-            compiled += g->tasks[i].seconds;
-            n++;
-        }
     const int at_once = g->running > 0 ? g->running : 1;
-    return n ? compiled / n * (g->n - g->done) / at_once : -1;
+    return g->compiled
+               ? g->compiled_seconds / g->compiled * (g->n - g->done) / at_once
+               : -1;
 }
 
 static void draw_line(struct grid *g)
@@ -255,6 +250,10 @@ static void *worker(void *user)
         g->running--;
         g->done++;
         g->failed += t->status != FACC_OK;
+        if (strcmp(t->info.source, "nvrtc") == 0) {
+            g->compiled++;
+            g->compiled_seconds += t->seconds;
+        }
         announce(g, t);
         pthread_mutex_unlock(&g->lock);
     }
@@ -263,13 +262,10 @@ static void *worker(void *user)
 
 static void summarise(const struct grid *g)
 {
-    int compiled = 0;
-    for (int i = 0; i < g->n; i++)
-        compiled += strcmp(g->tasks[i].info.source, "nvrtc") == 0;
     printf("%d of %d kernels: %d compiled, %d there already, %d failed, "
            "%.1f s\n",
-           g->done, g->n, compiled, g->done - compiled - g->failed, g->failed,
-           cli_now() - g->start);
+           g->done, g->n, g->compiled, g->done - g->compiled - g->failed,
+           g->failed, cli_now() - g->start);
     if (g->done < g->n)
         fprintf(stderr, "facc: interrupted: the same command goes on\n");
 }

@@ -23,7 +23,8 @@ struct grid {
     bool quiet; /* no lines on stdout */
     /* while they run */
     pthread_mutex_t lock;
-    int next, running, done, failed;
+    int next, running, done, failed, compiled;
+    double compiled_seconds;
     double start;
     bool line; /* a line of progress is on the terminal */
 };
