@@ -301,6 +301,25 @@ static bool sinks_fit(const struct check *c, const facc_args *a,
                   (c->rules->sizes_only || data_there(c, "sinks", t)));
 }
 
+static bool dropout_fits(const struct check *c, const facc_args *a)
+{
+    const double p = a->dropout_p;
+    if (!(p >= 0 && p < 1))
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "dropout_p is %g: it must be at least 0 and below 1", p);
+    if (c->rules->gpu && !c->rules->dropout && p > 0)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "dropout_p is %g, but the variant has no dropout: get a "
+                    "kernel with facc_variant.dropout 1",
+                    p);
+    if (a->v_mean && p > 0)
+        return FAIL(c, FACC_ERR_UNSUPPORTED,
+                    "dropout_p is %g, but v_mean stands for what all weights "
+                    "give: put it into V",
+                    p);
+    return true;
+}
+
 static bool scale_fits(const struct check *c, const facc_args *a)
 {
     if (!isfinite(a->scale) || fabs(a->scale) > 3e38)
@@ -438,11 +457,25 @@ bool args_check(const facc_args *args, const struct args_rules *rules,
     return reserved_is_zero(args->reserved0, "facc_args.reserved0", d) &&
            tensors_whole(&c, args) && dtypes_fit(&c, args) &&
            shapes_fit(&c, args, sizes) && strides_fit(&c, args) &&
-           sinks_fit(&c, args, sizes) && scale_fits(&c, args) &&
-           args_fp8(args, rules, sizes, d) && captures_fit(&c, args, sizes);
+           sinks_fit(&c, args, sizes) && dropout_fits(&c, args) &&
+           scale_fits(&c, args) && args_fp8(args, rules, sizes, d) &&
+           captures_fit(&c, args, sizes);
 }
 
 double args_scale(const facc_args *args, const struct args_sizes *sizes)
 {
     return args->scale != 0 ? args->scale : 1.0 / sqrt((double)sizes->D);
+}
+
+struct args_dropout args_dropout(const facc_args *args)
+{
+    const double all = 65536, drops = floor(args->dropout_p * all + 0.5);
+    struct args_dropout x = {.drops =
+                                 (uint32_t)(drops < all ? drops : all - 1)};
+    x.key[0] = (uint32_t)args->dropout_seed;
+    x.key[1] = (uint32_t)(args->dropout_seed >> 32) ^
+               (uint32_t)(args->dropout_offset >> 32);
+    x.offset = (uint32_t)args->dropout_offset;
+    x.scale = all / (all - x.drops);
+    return x;
 }

@@ -28,6 +28,7 @@ struct args_rules {
     bool packed;              /* GPU: for packed sequences, else for none */
     bool sinks;               /* GPU: for sinks, else for none */
     bool block_scales;        /* GPU: for descales of blocks, else for none */
+    bool dropout;             /* GPU: for dropout; else p is 0 */
     bool sizes_only;          /* q, k, v, o, lse, sinks: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */
     facc_dtype out_dtype;     /* of O; 0: f32 f16 bf16 f64 */
@@ -49,5 +50,13 @@ bool args_fp8(const facc_args *args, const struct args_rules *rules,
               const struct args_sizes *z, struct diag *d);
 /* args->scale, or its default. */
 double args_scale(const facc_args *args, const struct args_sizes *sizes);
+
+/* What args say of dropout, as templates/common/philox.h takes it. */
+struct args_dropout {
+    uint32_t key[2], offset;
+    uint32_t drops; /* of 65,536 weights; 0: none */
+    double scale;   /* of those that stay: 1 / (1 - drops / 65,536) */
+};
+struct args_dropout args_dropout(const facc_args *args);
 
 #endif

@@ -268,6 +268,8 @@ typedef struct facc_variant {
                              v_mean is given, say) or there are few keys. 0:
                              any, safe; sums over more keys than 4,096 are then
                              slower where v_mean is not given */
+    int32_t dropout;      /* nonzero: launches may have args.dropout_p */
+    int32_t reserved0;
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -347,7 +349,20 @@ typedef struct facc_block_mask {
  * Without it a launch transposes V into the workspace first. It is [B, Hkv,
  * chunks, 32 * Dv] of V's dtype, packed [1, Hkv, chunks, 32 * Dv]; chunks as
  * facc_v_chunks says; its last two dimensions are contiguous, on the GPU data
- * and the strides of B and Hkv multiples of 128 bytes. */
+ * and the strides of B and Hkv multiples of 128 bytes.
+ *
+ * Dropout: each weight of the softmax, normalised, is set to 0 with probability
+ * dropout_p, and what stays is divided by 1 - dropout_p; the LSE and the sum
+ * that divides (sinks included) are those of all weights. Which weights are
+ * dropped is a function of dropout_seed, dropout_offset, b * H + h, q and kv
+ * alone (templates/common/philox.h: Philox-4x32-10), the same on the CPU and in
+ * all kernels, padded or packed. Calls with one seed and different offsets are
+ * independent (seeds from 2^32 on: unless the offsets' high words differ by as
+ * much as theirs). Decisions have 16 bits: dropout_p counts as the nearest
+ * multiple of 2^-16, at most 1 - 2^-16, also in what is divided by; below 2^-17
+ * it is none. 0 gives the same bits as a call without dropout. A dropped weight
+ * is 0 times its row of V: NaN where that is infinite or NaN. Not with v_mean,
+ * and not in FP8 kernels: FACC_ERR_UNSUPPORTED. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;
@@ -380,6 +395,8 @@ typedef struct facc_args {
     int32_t descale_block_q, descale_block_kv; /* rows; 0: no blocks */
     const facc_tensor *v_mean;                 /* or NULL: 0 */
     const facc_tensor *v_image;                /* or NULL */
+    double dropout_p;                          /* at least 0, below 1 */
+    uint64_t dropout_seed, dropout_offset;
 } facc_args;
 #define FACC_ARGS_INIT FACC_STRUCT_INIT(facc_args)
 

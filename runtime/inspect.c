@@ -164,6 +164,9 @@ static void explain_selection(const facc_program *p, const struct plans *plans,
         strbuf_add(b, "  for packed sequences\n");
     if (c->sinks)
         strbuf_add(b, "  with attention sinks\n");
+    if (c->dropout)
+        strbuf_add(b, "  with dropout: Philox-4x32-10, 16 bits for each "
+                      "weight\n");
     if (c->dot)
         strbuf_addf(b, "  %d columns of facc.dot join those of Q and K\n",
                     c->dot->n);
@@ -252,6 +255,7 @@ static bool add_kernel(cJSON *o, const struct plans *plans)
            cJSON_AddBoolToObject(k, "block_mask", c->block_mask) &&
            cJSON_AddBoolToObject(k, "packed", c->packed) &&
            cJSON_AddBoolToObject(k, "sinks", c->sinks) &&
+           cJSON_AddBoolToObject(k, "dropout", c->dropout) &&
            cJSON_AddBoolToObject(k, "scheduled", plan->facts.scheduled);
 }
 

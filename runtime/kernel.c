@@ -106,6 +106,15 @@ static const struct dot_term *usable_dot(const facc_program *p,
                : NULL;
 }
 
+static bool dropout_fits(const facc_variant *v, struct diag *d)
+{
+    if (!v->dropout || !dtype_is_fp8((enum dtype)v->dtype))
+        return true;
+    return diag_set(d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
+                    "variant.dropout is for f16 and bf16, dtype is %s",
+                    facc_dtype_name(v->dtype));
+}
+
 static bool configure(const facc_program *p, const facc_variant *v, int arch,
                       int family, struct plan *plan, struct diag *d)
 {
@@ -123,6 +132,7 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     plan->config.block_scales = v->block_scales != 0;
     plan->config.promotes =
         dtype_is_fp8((enum dtype)v->dtype) && v->centred_v == 0;
+    plan->config.dropout = v->dropout != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
     schedule_facts(p, &plan->config, &plan->facts);
@@ -148,7 +158,9 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     int arch, family[SELECT_MAX_FAMILIES];
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !scales_fit(&v, d) || !kernel_arch(ctx, v.arch, v.device, &arch, d))
+        !scales_fit(&v, d) || !dropout_fits(&v, d) ||
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
+        !kernel_arch(ctx, v.arch, v.device, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);
     for (int i = 0; i < n; i++)

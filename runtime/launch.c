@@ -24,6 +24,7 @@ void launch_rules(const struct unit_config *config, const char *stage,
         .packed = config->packed,
         .sinks = config->sinks,
         .block_scales = config->block_scales,
+        .dropout = config->dropout,
         .dtype = (facc_dtype)config->dtype,
         .out_dtype = (facc_dtype)config->out_dtype,
         .head_dim = config->head_dim,
@@ -87,6 +88,16 @@ static void pack_block_mask(struct facc_kernel_header *h,
     h->block_per_h = m->per_h != 0;
 }
 
+static void pack_dropout(struct facc_kernel_header *h, const facc_args *a)
+{
+    const struct args_dropout x = args_dropout(a);
+    h->dropout_key[0] = x.key[0];
+    h->dropout_key[1] = x.key[1];
+    h->dropout_offset = x.offset;
+    h->dropout_drops = x.drops;
+    h->dropout_scale = (float)x.scale;
+}
+
 static void pack_header(struct facc_kernel_header *h, const facc_args *a,
                         const struct args_sizes *z)
 {
@@ -124,6 +135,7 @@ static void pack_header(struct facc_kernel_header *h, const facc_args *a,
         h->sinks = a->sinks->data;
         h->sinks_stride = a->sinks->stride[0];
     }
+    pack_dropout(h, a);
 }
 
 /* A captured tensor without elements has no data either: loads, whose indices

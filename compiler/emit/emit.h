@@ -29,6 +29,7 @@ struct unit_config {
     bool sinks;               /* launches bring sinks */
     bool block_scales; /* FP8: launches bring descales of blocks of rows */
     bool promotes;     /* FP8: launches may ask for facc_fp8.promote_tiles */
+    bool dropout;      /* launches say which weights are dropped */
     unsigned rounding; /* family "quantize": bits of enum emit_rounding */
     const struct dot_term *dot; /* the program's, which the kernel makes beside
                                    Q K^T; NULL: cell by cell, if it has one */

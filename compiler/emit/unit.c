@@ -108,6 +108,8 @@ static void add_forward(const struct unit_config *c, struct strbuf *out)
     strbuf_addf(out, "constexpr int kQBuffers = %d;\n", c->q_buffers);
     strbuf_addf(out, "constexpr int kSharedBytes = %d;\n", c->shared_bytes);
     strbuf_addf(out, "constexpr bool kHasSinks = %s;\n", emit_bool(c->sinks));
+    strbuf_addf(out, "constexpr bool kHasDropout = %s;\n",
+                emit_bool(c->dropout));
 }
 
 static void add_rounding(const struct unit_config *c, struct strbuf *out)

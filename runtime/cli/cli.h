@@ -65,6 +65,8 @@ struct options {
     int n_tensors, n_params;
     const char *sequences[SEQ_ARRAYS]; /* .npy paths */
     const char *sinks;                 /* .npy path */
+    const char *dropout;               /* its probability, or NULL */
+    uint64_t dropout_seed, dropout_offset;
     bool has_scale;
     double scale;
     facc_dtype dtype;   /* 0: by the files and the device */
@@ -89,7 +91,7 @@ struct options {
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
     /* compile, emit, explain: of the variants */
-    bool packed, block_mask, with_sinks;
+    bool packed, block_mask, with_sinks, with_dropout;
     int32_t layout;                      /* the same: FACC_LAYOUT_… */
     int32_t family;                      /* FACC_FAMILY_… */
     const char *lengths, *csv, *picture; /* bench: a list; paths */
@@ -110,7 +112,8 @@ int options_parse(const struct command *c, int argc, char **argv,
 #define JOB_OPTIONS                                                            \
     "q", "k", "v", "random", "seed", "score", "mask", "tensor", "param",       \
         "scale", "dtype", "device", "threads", "json", "cu-seqlens-q",         \
-        "cu-seqlens-kv", "seqused-q", "seqused-kv", "sinks", "family"
+        "cu-seqlens-kv", "seqused-q", "seqused-kv", "sinks", "dropout",        \
+        "dropout-seed", "dropout-offset", "family"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */

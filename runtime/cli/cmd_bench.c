@@ -202,7 +202,7 @@ static int run(int argc, char **argv)
         sequences |= o.sequences[i] != NULL;
     const bool program = o.file || o.score || o.mask || o.q || o.k || o.v ||
                          o.has_shape || o.n_tensors || o.n_params ||
-                         o.has_scale || o.sinks || sequences;
+                         o.has_scale || o.sinks || o.dropout || sequences;
     if (o.gpu && !o.roofline)
         return cli_usage(&command_bench, "--gpu is of --roofline");
     if (program && (o.lengths || o.head_dims || o.csv || o.peers ||

@@ -29,6 +29,7 @@ static const char help[] =
     "                     than those for padded ones\n"
     "  --block-mask       kernels for block lists given with each call\n"
     "  --with-sinks       kernels for attention sinks given with each call\n"
+    "  --with-dropout     kernels with dropout, by each call's probability\n"
     "  --check-bounds     checked debug builds\n"
     "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
     "                     tensors that are not aligned to 16 bytes (default)\n"
@@ -45,10 +46,10 @@ static const char help[] =
     "         facc compile --manifest m.jsonl\n";
 
 static const char *const allowed[] = {
-    "score",     "mask",       "tensor",     "param",  "dtype",
-    "head-dim",  "arch",       "jobs",       "json",   "check-bounds",
-    "packed",    "block-mask", "with-sinks", "layout", "family",
-    "out-dtype", "manifest",   "memory",     NULL};
+    "score",    "mask",       "tensor",     "param",        "dtype",
+    "head-dim", "arch",       "jobs",       "json",         "check-bounds",
+    "packed",   "block-mask", "with-sinks", "with-dropout", "layout",
+    "family",   "out-dtype",  "manifest",   "memory",       NULL};
 
 static int print_json(const struct grid *g)
 {
@@ -71,6 +72,7 @@ static int print_json(const struct grid *g)
         cJSON_AddStringToObject(j, "fallback", t->info.fallback);
         cJSON_AddBoolToObject(j, "packed", t->variant.packed);
         cJSON_AddBoolToObject(j, "sinks", t->variant.sinks);
+        cJSON_AddBoolToObject(j, "dropout", t->variant.dropout);
         cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
         cJSON_AddStringToObject(j, "status", facc_status_name(t->status));
         cJSON_AddStringToObject(j, "message", t->err.message);

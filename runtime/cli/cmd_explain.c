@@ -18,8 +18,8 @@ static const char help[] =
     "\n"
     "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --json\n"
-    "  --packed   --block-mask   --with-sinks   --layout aligned\n"
-    "  --family sm80   as in facc compile\n"
+    "  --packed   --block-mask   --with-sinks   --with-dropout\n"
+    "  --layout aligned   --family sm80   as in facc compile\n"
     "\n"
     "With sizes, the roofline of that call: cells that count, FLOP, bytes of\n"
     "device memory at best, arithmetic intensity and the ridge; how long\n"
@@ -37,11 +37,11 @@ static const char help[] =
     "example: facc explain --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
 static const char *const allowed[] = {
-    "score",      "mask",    "tensor",       "param",         "dtype",
-    "head-dim",   "arch",    "json",         "packed",        "block-mask",
-    "with-sinks", "layout",  "out-dtype",    "family",        "random",
-    "gpu",        "picture", "cu-seqlens-q", "cu-seqlens-kv", "seqused-q",
-    "seqused-kv", NULL};
+    "score",      "mask",         "tensor",  "param",        "dtype",
+    "head-dim",   "arch",         "json",    "packed",       "block-mask",
+    "with-sinks", "with-dropout", "layout",  "out-dtype",    "family",
+    "random",     "gpu",          "picture", "cu-seqlens-q", "cu-seqlens-kv",
+    "seqused-q",  "seqused-kv",   NULL};
 
 /* --- the roofline of a call -------------------------------------------------
  */

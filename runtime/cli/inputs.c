@@ -448,6 +448,28 @@ static int load_sinks(const struct options *o, struct job *job)
     return rc;
 }
 
+static int set_dropout(const struct command *c, const struct options *o,
+                       struct job *job)
+{
+    facc_args *a = &job->args;
+    if (!o->dropout) {
+        if (o->dropout_seed || o->dropout_offset)
+            return cli_usage(c, "--dropout-seed and --dropout-offset are of "
+                                "--dropout P");
+        return EXIT_OK;
+    }
+    if (!cli_parse_double(o->dropout, &a->dropout_p) ||
+        !(a->dropout_p >= 0 && a->dropout_p < 1))
+        return cli_usage(c,
+                         "--dropout wants a probability, at least 0 and below "
+                         "1, got '%s'",
+                         o->dropout);
+    a->dropout_seed = o->dropout_seed;
+    a->dropout_offset = o->dropout_offset;
+    job->variant.dropout = 1;
+    return EXIT_OK;
+}
+
 int job_captures(const struct options *o, struct job *job)
 {
     int rc = refuse_unknown(o, job);
@@ -493,7 +515,9 @@ int job_prepare(const struct command *c, const struct options *o,
     *job = (struct job){.args = FACC_ARGS_INIT, .variant = FACC_VARIANT_INIT};
     if (o->dtypes && !o->dtype)
         return cli_usage(c, "one --dtype, got '%s'", o->dtypes);
-    int rc = job_load_program(c, o, job);
+    int rc = set_dropout(c, o, job);
+    if (!rc)
+        rc = job_load_program(c, o, job);
     if (!rc)
         rc = choose_device(c, o, job);
     if (!rc && !o->has_shape)

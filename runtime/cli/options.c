@@ -55,6 +55,10 @@ enum option_id {
     OPT_TIMINGS,
     OPT_SINKS,
     OPT_WITH_SINKS,
+    OPT_DROPOUT,
+    OPT_DROPOUT_SEED,
+    OPT_DROPOUT_OFFSET,
+    OPT_WITH_DROPOUT,
     OPT_MANIFEST,
     OPT_MEMORY,
     OPT_OUT_DTYPE,
@@ -114,6 +118,10 @@ static const struct option all_options[] = {
     {"out-dtype", required_argument, NULL, OPT_OUT_DTYPE},
     {"roofline", no_argument, NULL, OPT_ROOFLINE},
     {"gpu", required_argument, NULL, OPT_GPU},
+    {"dropout", required_argument, NULL, OPT_DROPOUT},
+    {"dropout-seed", required_argument, NULL, OPT_DROPOUT_SEED},
+    {"dropout-offset", required_argument, NULL, OPT_DROPOUT_OFFSET},
+    {"with-dropout", no_argument, NULL, OPT_WITH_DROPOUT},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -334,15 +342,15 @@ static bool set_family(const struct command *c, const char *text,
     return false;
 }
 
-static bool set_seed(const struct command *c, const char *text,
-                     struct options *o)
+static bool set_seed(const struct command *c, const char *name,
+                     const char *text, uint64_t *to)
 {
     int64_t seed;
     if (!cli_parse_int(text, &seed)) {
-        cli_usage(c, "--seed wants an integer, got '%s'", text);
+        cli_usage(c, "--%s wants an integer, got '%s'", name, text);
         return false;
     }
-    o->seed = (uint64_t)seed;
+    *to = (uint64_t)seed;
     return true;
 }
 
@@ -374,6 +382,7 @@ static const char **text_of(int id, struct options *o)
         {OPT_SINKS, &o->sinks},
         {OPT_MANIFEST, &o->manifest},
         {OPT_GPU, &o->gpu},
+        {OPT_DROPOUT, &o->dropout},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].id == id)
@@ -389,6 +398,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_PACKED       ? &o->packed
            : id == OPT_BLOCK_MASK   ? &o->block_mask
            : id == OPT_WITH_SINKS   ? &o->with_sinks
+           : id == OPT_WITH_DROPOUT ? &o->with_dropout
            : id == OPT_PEERS        ? &o->peers
            : id == OPT_TIMINGS      ? &o->timings
            : id == OPT_ROOFLINE     ? &o->roofline
@@ -420,7 +430,11 @@ static bool set_option(const struct command *c, int id, char *text,
     case OPT_PARAM:
         return add_named(c, text, o->params, &o->n_params, "param");
     case OPT_SEED:
-        return set_seed(c, text, o);
+        return set_seed(c, "seed", text, &o->seed);
+    case OPT_DROPOUT_SEED:
+        return set_seed(c, "dropout-seed", text, &o->dropout_seed);
+    case OPT_DROPOUT_OFFSET:
+        return set_seed(c, "dropout-offset", text, &o->dropout_offset);
     case OPT_THREADS:
         return parse_positive(c, "threads", text, &o->threads);
     case OPT_JOBS:

@@ -89,6 +89,7 @@ facc_variant variants_make(const struct options *o,
     v.packed = o->packed;
     v.block_mask = o->block_mask;
     v.sinks = o->with_sinks;
+    v.dropout = o->with_dropout;
     v.layout = o->layout;
     v.family = o->family;
     return v;

@@ -140,6 +140,7 @@ static bool attention(facc_ctx *ctx, const facc_program *p,
         return diag_set(d, DIAG_ARGUMENT, "cpu", NULL, 0,
                         "facc_cpu_options.threads is %d", (int)o.threads);
     j.call.scale = args_scale(&a, z);
+    j.call.dropout = args_dropout(&a);
     j.call.f64 = o.f64 != 0;
     j.call.kernels = cpu_kernels_get(j.call.f64);
     j.call.plan = p->compiled->plan;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/cpu/cpu_convert.h"
+#include "runtime/cpu/cpu_dropout.h"
 #include "runtime/cpu/cpu_fp8.h"
 #include "runtime/cpu/cpu_mask.h"
 
@@ -258,6 +259,16 @@ static void softmax_rows(const struct cpu_call *call, struct cpu_scratch *s,
     }
 }
 
+/* Sets dropped probabilities to 0; l has them. */
+static void drop_rows(const struct cpu_call *call, struct cpu_scratch *s,
+                      const struct tile *t)
+{
+    const uint32_t head = (uint32_t)t->b * (uint32_t)call->size.H;
+    const struct cpu_rectangle r = {t->q0, t->rows, t->kv0, t->n};
+    cpu_drop(&call->dropout, head + (uint32_t)t->h, &r, s->s, N,
+             call->kernels->size);
+}
+
 static void note_dead(const struct cpu_call *call, struct cpu_scratch *s,
                       const struct tile *t)
 {
@@ -313,6 +324,8 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
         note_dead(call, s, t);
     softmax_rows(call, s, t);
     cpu_fp8_weights(call, &cells, s->s, N);
+    if (call->dropout.drops)
+        drop_rows(call, s, t);
     if (special)
         add_special(call, s, t);
     else
@@ -339,10 +352,10 @@ static struct total total_of(const struct cpu_call *call, int h, double m,
     if (l == 0) /* nothing to attend to */
         return (struct total){0, 0, sink};
     if (sink == -INFINITY)
-        return (struct total){1, l, m + log(l)};
+        return (struct total){call->dropout.scale, l, m + log(l)};
     double top = m > sink ? m : sink; /* NaN: of the sink, or in l */
     double factor = exp(m - top), sum = l * factor + exp(sink - top);
-    return (struct total){factor, sum, top + log(sum)};
+    return (struct total){factor * call->dropout.scale, sum, top + log(sum)};
 }
 
 static void store_row(const struct cpu_call *call, struct cpu_scratch *s,

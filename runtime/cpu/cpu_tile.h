@@ -13,6 +13,7 @@ struct cpu_call {
     const facc_args *args;
     struct args_sizes size;
     double scale;
+    struct args_dropout dropout;
     bool f64;
     const struct cpu_kernels *kernels;
     const struct eval_plan *plan;

@@ -122,8 +122,9 @@ struct facc_kernel_header {
     /* extras: attention sinks [H]; row outputs; dropout; FP8 descales */
     const float *sinks;
     float *row_max, *row_entropy;
-    unsigned long long dropout_seed, dropout_offset;
-    float dropout_p;
+    unsigned dropout_key[2], dropout_offset; /* of common/philox.h */
+    unsigned dropout_drops;                  /* of 65,536 */
+    float dropout_scale;                     /* 65,536 / (65,536 - drops) */
     int descale_block;
     const float *descale_q, *descale_k, *descale_v;
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];

@@ -139,6 +139,14 @@ __device__ __forceinline__ float exp2_fast(float x)
     return y;
 }
 
+// Each half of a word becomes its own sign, 16 times.
+__device__ __forceinline__ unsigned half_signs(unsigned x)
+{
+    unsigned y;
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(y) : "r"(x));
+    return y;
+}
+
 // Two floats as a pair of kType elements, `low` in the low half, rounded to nearest even.
 template <int kType> __device__ __forceinline__ unsigned pack_pair(float low, float high)
 {

@@ -32,6 +32,8 @@ __device__ __forceinline__ void finish_rows(const KernelArgs &args, const Work &
             base = sunk.top;
             nothing = q < w.q_len ? sunk.sink : nothing;
         }
+        if constexpr (kHasDropout)
+            inverse *= args.dropout_scale;
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
 #pragma unroll

@@ -43,6 +43,7 @@ struct Loop {
     unsigned k0, v0; // shared buffers
     Addresses a;
     float multiplier; // of scores as make_weights gets them
+    int drop_kv0;     // dropout: of the tile whose weights are made
     Rows rows;        // with kRowsShared read anew in each tile that is masked
     QFragments q;
 
@@ -111,6 +112,8 @@ struct Loop {
                                                    int buffer)
     {
         const int kv0 = tile * kTileN;
+        if constexpr (kHasDropout)
+            drop_kv0 = kv0;
         // Apart from the mask, if it can wait: in one block of code with the MMAs before it.
         if constexpr (kMaskAtOnce) {
             if constexpr (!kMaskBetween)
@@ -133,6 +136,16 @@ struct Loop {
                 cut_tail(w.kv_len - kv0, s, tops);
         }
         return update_references<kMasks>(tops, multiplier, state, o);
+    }
+
+    // 16 columns of weights of a tile whose scores are prepared.
+    __device__ __forceinline__ void weigh(const Scores &s, int step, const Offsets &offsets,
+                                          Weights &p)
+    {
+        make_weights(s, step, multiplier, offsets, state, p);
+        if constexpr (kHasDropout)
+            drop_weights(args, w, w.q0 + row_in_tile(),
+                         drop_kv0 + 16 * step + 2 * (threadIdx.x % 4), state, p);
     }
 
     __device__ __forceinline__ void run_in_order(unsigned shared);
@@ -192,9 +205,7 @@ __device__ __forceinline__ void Loop::run_in_order(unsigned shared)
         if (prepare_scores(s, tops, work, tile, buffer)) {
             const Offsets offsets(state);
             multiply_pv(o, state, a.v + (kStages == 2 ? buffer * kBytesV : 0),
-                        [&](int step, Weights &p) {
-                            make_weights(s, step, multiplier, offsets, state, p);
-                        });
+                        [&](int step, Weights &p) { weigh(s, step, offsets, p); });
         }
         if (next < 0)
             break;
@@ -285,7 +296,7 @@ __device__ __forceinline__ void Loop::run_in_turns(unsigned shared)
                 const Offsets offsets(state);
 #pragma unroll
                 for (int step = 0; step < kStepsN; ++step)
-                    make_weights(s, step, multiplier, offsets, state, p[step]);
+                    weigh(s, step, offsets, p[step]);
             }
         }
         tile = next, work = next_work;

@@ -134,13 +134,20 @@ __device__ __forceinline__ void multiply_qk(Scores &s, QFragments &q, unsigned q
         finished(n);
 }
 
-// O += P V. weights(step) gives 16 columns of P. P's row sums come from one more column block of V,
-// all ones: the sums of just what the output is made of.
+// Row sums of 16 columns of P, by one more column block of V, all ones: the sums of just what the
+// output is made of.
+__device__ __forceinline__ void sum_operands(RowState &state, const Weights &p, int m)
+{
+    constexpr unsigned kOnes = kElement == kElementF16 ? 0x3c003c00u : 0x3f803f80u;
+    mma_16816(state.operands[m], p[m], kOnes, kOnes);
+}
+
+// O += P V. weights(step) gives 16 columns of P, whose sums are taken here, unless some of them are
+// dropped: then before that.
 template <class GetWeights>
 __device__ __forceinline__ void multiply_pv(Output &o, RowState &state, unsigned v,
                                             GetWeights weights)
 {
-    constexpr unsigned kOnes = kElement == kElementF16 ? 0x3c003c00u : 0x3f803f80u;
     constexpr int kPairs = kBlocksV / 2, kCount = kStepsN * kPairs;
     unsigned b[kAhead + 1][4];
     Weights p;
@@ -160,8 +167,8 @@ __device__ __forceinline__ void multiply_pv(Output &o, RowState &state, unsigned
         for (int m = 0; m < kBlocksM; ++m) {
             mma_16816(o[m][2 * pair], p[m], x[0], x[1]);
             mma_16816(o[m][2 * pair + 1], p[m], x[2], x[3]);
-            if (pair == kPairs - 1)
-                mma_16816(state.operands[m], p[m], kOnes, kOnes);
+            if (!kHasDropout && pair == kPairs - 1)
+                sum_operands(state, p, m);
         }
     }
 }

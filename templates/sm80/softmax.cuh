@@ -3,7 +3,8 @@
 
 #include "sm80/multiply.cuh"
 #include "sm80/stage.cuh"
-// after what it asks of a family:
+// after what they ask of a family:
+#include "common/dropout.cuh"
 #include "common/score.cuh"
 
 // The reference of a row moves only when its maximum is beyond it by more than this many powers of
@@ -73,6 +74,21 @@ struct Offsets {
         }
     }
 };
+
+// Dropout of 16 columns of weights, whose sums are taken before. q, kv: this thread's first cell.
+__device__ __forceinline__ void drop_weights(const KernelArgs &args, const Work &w, int q, int kv,
+                                             RowState &state, Weights &p)
+{
+#pragma unroll
+    for (int m = 0; m < kBlocksM; ++m) {
+        unsigned keep[4];
+        sum_operands(state, p, m);
+        kept_weights(args, w, q + 16 * m, kv, keep);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            p[m][i] &= keep[i];
+    }
+}
 
 // 16 columns of scores to weights 2^(score - reference), as A fragments; adds them to the sums.
 __device__ __forceinline__ void make_weights(const Scores &s, int step, float multiplier,

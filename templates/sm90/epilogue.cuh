@@ -169,6 +169,8 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
             nothing = to.attends(half) ? sunk.sink : nothing;
         }
         by[half] = kHasSinks ? factor * facc_rcp(sum) : facc_rcp(sum);
+        if constexpr (kHasDropout)
+            by[half] *= args.dropout_scale;
         to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing);
     }
     read_output(o);

@@ -184,6 +184,8 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     }
     if constexpr (kTables)
         c_.table_empty[slot].arrive_warp();
+    if constexpr (kHasDropout)
+        drop_weights(args_, w, w.q0 + row_in_tile(), kv0, p);
 }
 
 __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)

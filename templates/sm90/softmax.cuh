@@ -5,7 +5,8 @@
 // maximum becomes the reference.
 #pragma once
 #include "sm90/shape.cuh"
-// after what it asks of a family:
+// after what they ask of a family:
+#include "common/dropout.cuh"
 #include "common/score.cuh"
 
 __device__ __forceinline__ void reset(RowState &state)
@@ -152,4 +153,18 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         state.sum[half] = fmaf(state.sum[half], factor[half], sum[half][0] + sum[half][1]);
+}
+
+// Dropout of a tile's weights, whose sums are taken. q: this thread's first row.
+__device__ __forceinline__ void drop_weights(const KernelArgs &args, const Work &w, int q, int kv0,
+                                             Weights &p)
+{
+#pragma unroll
+    for (int step = 0; step < kTileN / 16; ++step) {
+        unsigned keep[4];
+        kept_weights(args, w, q, kv0 + 16 * step + 2 * (threadIdx.x % 4), keep);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            p[4 * step + i] &= keep[i];
+    }
 }

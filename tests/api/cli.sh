@@ -324,6 +324,34 @@ want 0 'kHasSinks = false' "$facc" emit alibi.lua --what config
 want 0 'kHasSinks = true' "$facc" emit alibi.lua --what config --with-sinks
 want 0 'with attention sinks' "$facc" explain alibi.lua --with-sinks
 
+# dropout: LSE as without, output with what is dropped; probability 0 is none
+drop='--dropout-seed 7 --dropout-offset 3'
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --dropout 0.4 $drop -o dropped.npy --lse dropped_lse.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --dropout 0.4 $drop -o again.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --dropout 0.4 --dropout-seed 8 -o other.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv --dropout 0 $drop -o whole.npy
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import numpy as np
+o, lse, dropped, dropped_lse, again, other, whole = (np.load(n + ".npy") for n in (
+    "bare", "bare_lse", "dropped", "dropped_lse", "again", "other", "whole"))
+assert np.array_equal(lse, dropped_lse) and np.array_equal(o, whole)
+assert np.array_equal(dropped, again) and not np.array_equal(dropped, other) and not np.array_equal(dropped, o)
+first = 0.6 * dropped[:, :, 0] / o[:, :, 0]  # of one key: all or nothing
+assert np.abs(first - np.round(first)).max() < 1e-4 and set(np.round(first.flatten())) == {0, 1}, first
+P
+want 0 passed "$facc" check --mask 'q >= kv' $qkv --dropout 0.4 $drop
+want 0 TFLOP "$facc" bench --mask 'q >= kv' $qkv --dropout 0.4 --rounds 1
+for p in 1 -0.1 nan x ''; do
+    want 2 'dropout wants a probability, at least 0 and below 1' "$facc" run $qkv --dropout "$p" --stats
+done
+want 2 'wants an integer' "$facc" run $qkv --dropout 0.1 --dropout-seed 0.5 --stats
+want 2 'are of --dropout P' "$facc" run $qkv --dropout-seed 3 --stats
+want 2 'no option' "$facc" mask --mask 'q >= kv' --dropout 0.1
+want 0 'kHasDropout = false' "$facc" emit alibi.lua --what config
+want 0 'kHasDropout = true' "$facc" emit alibi.lua --what config --with-dropout
+want 0 'with dropout: Philox-4x32-10' "$facc" explain alibi.lua --with-dropout
+
 # packed sequences: as each alone
 cu='--cu-seqlens-q cu_q.npy --cu-seqlens-kv cu_kv.npy'
 packed="run --mask q>=kv --k k.npy --v v.npy --device cpu $cu"

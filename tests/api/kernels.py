@@ -2,7 +2,7 @@
 
 spills.txt has one line per exception: FILE DTYPE D/DV ARCH BYTES reason; FILE
 of variants for packed sequences ends in +packed, with block lists in +blocks,
-with sinks in +sinks; ARCH is 90a for family sm90."""
+with sinks in +sinks, with dropout in +dropout; ARCH is 90a for family sm90."""
 import json
 import sys
 
@@ -20,7 +20,7 @@ def main(report, exceptions):
     for r in rows:
         dims = "%d/%d" % (r["head_dim"], r["head_dim_v"])
         hints = ("+packed" if r["packed"] else "") + ("+blocks" if r["block_mask"] else "") + \
-            ("+sinks" if r["sinks"] else "")
+            ("+sinks" if r["sinks"] else "") + ("+dropout" if r["dropout"] else "")
         arch = str(r["arch"]) + ("a" if r["family"] == "sm90" else "")
         key = (r["file"] or "-") + hints, r["dtype"], dims, arch
         if r["status"] != "FACC_OK" or r["spill_bytes"] > allowed.get(key, 0):

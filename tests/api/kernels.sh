@@ -66,6 +66,7 @@ sm90 $rest --dtype bf16 --head-dim 64
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --packed
 both 80,90 --mask 'q >= kv' --head-dim 64,128 --block-mask
 both 80,90 --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-sinks
+both 80,90 --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-dropout
 sm90 tests/api/many_values.lua --dtype bf16 --head-dim 192/128
 both 80 examples/mla.lua --dtype f16 --head-dim 128
 exit $status

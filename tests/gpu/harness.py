@@ -129,24 +129,66 @@ def with_sinks(s, v, sinks, used_q):
     return torch.cat([s, column], -1), torch.cat([v, v.new_zeros(*v.shape[:2], 1, v.shape[3])], 2)
 
 
-def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, sinks=None):
-    """Output and LSE in f64."""
+def philox(counter, key):
+    """Philox-4x32-10: four tensors of numbers below 2^32, two numbers."""
+    low, x = 0xffffffff, [c.to(torch.int64) for c in counter]
+
+    def product(m, a):  # high and low word; 64 bits with a sign hold 48
+        first, second = m * (a & 0xffff), m * (a >> 16)
+        middle = second + (first >> 16)
+        return middle >> 16, ((middle & 0xffff) << 16) | (first & 0xffff)
+    for n in range(10):
+        k = (key[0] + n * 0x9E3779B9) & low, (key[1] + n * 0xBB67AE85) & low
+        (a, b), (c, d) = product(0xD2511F53, x[0]), product(0xCD9E8D57, x[2])
+        x = [c ^ x[1] ^ k[0], d, a ^ x[3] ^ k[1], b]
+    return x
+
+
+def kept(shape, dropout, first=0):
+    """What templates/common/philox.h keeps of [B, H, Sq, Skv] weights, a tensor
+    of bool; dropout: dropout_p, seed, offset. first: of the sequences."""
+    p, seed, offset = dropout["dropout_p"], dropout["seed"], dropout.get("offset", 0)
+    b, h, q, kv = grid(*shape)
+    key = (seed & 0xffffffff, (seed ^ offset) >> 32)
+    counter = (kv // 16 * 4 + kv % 8 // 2, q // 16 * 8 + q % 8, (b + first) * shape[1] + h,
+               torch.full((), offset & 0xffffffff, device=DEVICE))
+    words = torch.stack([torch.broadcast_to(x, shape) for x in philox(counter, key)])
+    word = words.gather(0, torch.broadcast_to(q // 8 % 2 + 2 * (kv // 8 % 2), (1, *shape)))[0]
+    return torch.where(kv % 2 == 1, word >> 16, word & 0xffff) < 65536 - drops_of(p)
+
+
+def drops_of(p):
+    return min(math.floor(p * 65536 + 0.5), 65535)
+
+
+def drop(p, keys, dropout, first=0):
+    """Weights p, of which some of the first `keys` columns become 0 and the
+    others larger: the rest are sinks."""
+    if not dropout:
+        return p
+    keep = kept((*p.shape[:3], keys), dropout, first)
+    return torch.cat([p[..., :keys] * keep / (1 - drops_of(dropout["dropout_p"]) / 65536), p[..., keys:]], -1)
+
+
+def reference(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, sinks=None, dropout=None, first=0):
+    """Output and LSE in f64. first: for dropout, the number of the first b."""
     q, k = torch.nan_to_num(q.double()), torch.nan_to_num(k.double())
     s = modified_scores(q, k, mod, scale, used_q, used_kv, torch.float64)
     s, values = with_sinks(s, value_heads(v, q.shape[1], torch.float64), sinks, used_q)
     p, total, lse = softmax_parts(s)
-    o = p @ values
+    o = drop(p, k.shape[2], dropout, first) @ values
     return torch.where(total > 0, 1 / total, 0.0)[..., None] * o, lse
 
 
-def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtype=None, sinks=None):
+def emulation(q, k, v, mod=None, scale=None, used_q=None, used_kv=None, out_dtype=None, sinks=None, dropout=None,
+              first=0):
     """The same precision as FA2's, without its tiling."""
     dtype = q.dtype
     s = modified_scores(torch.nan_to_num(q), torch.nan_to_num(k), mod, scale, used_q, used_kv,
                         torch.float32)
     s, values = with_sinks(s, value_heads(v, q.shape[1], torch.float32), sinks, used_q)
     p, total, _ = softmax_parts(s)
-    o = p.to(dtype).float() @ values
+    o = drop(p.to(dtype).float(), k.shape[2], dropout, first) @ values
     return (torch.where(total > 0, 1 / total, 0.0)[..., None] * o).to(out_dtype or dtype)
 
 
@@ -264,7 +306,7 @@ def run_into(program, q, k, v, o, lse, variant=None, **call):
 def call_variant(call):
     """What of a variant the arguments of a call decide."""
     return {name: True for name, argument in (("block_mask", "block_mask"), ("packed", "cu_seqlens_q"),
-                                                         ("sinks", "sinks"))
+                                                         ("sinks", "sinks"), ("dropout", "dropout_p"))
             if call.get(argument) is not None}
 
 
@@ -295,14 +337,15 @@ def run_poisoned(program, q, k, v, **call):
 
 
 def check_case(program, q, k, v, mod=None, causal=None, lse_tolerance=LSE_TOLERANCE, tensors=None,
-               params=None, scale=None, used_q=None, used_kv=None, factor=1.2, sinks=None, **more):
-    """One case: facc against f64. causal not None: the peer is FA2 if it can."""
+               params=None, scale=None, used_q=None, used_kv=None, factor=1.2, sinks=None, dropout=None, **more):
+    """One case: facc against f64. dropout: dropout_p, seed, offset. causal not None: the peer is FA2 if it can."""
     o, lse = run_poisoned(program, q, k, v, tensors=tensors, params=params, scale=scale,
-                          seqused_q=used_q, seqused_kv=used_kv, sinks=sinks, **more)
-    ref = reference(q, k, v, mod, scale, used_q, used_kv, sinks)
+                          seqused_q=used_q, seqused_kv=used_kv, sinks=sinks, **(dropout or {}), **more)
+    ref = reference(q, k, v, mod, scale, used_q, used_kv, sinks, dropout)
     usable = (DEVICE == "cuda" and causal is not None and q.shape[2] == k.shape[2] > 0 and q.shape[3] == v.shape[3]
-              and used_q is None and used_kv is None and sinks is None and o.dtype == q.dtype)
-    peer = fa2(q, k, v, causal, scale) if usable else emulation(q, k, v, mod, scale, used_q, used_kv, o.dtype, sinks)
+              and used_q is None and used_kv is None and sinks is None and not dropout and o.dtype == q.dtype)
+    peer = (fa2(q, k, v, causal, scale) if usable else
+            emulation(q, k, v, mod, scale, used_q, used_kv, o.dtype, sinks, dropout))
     compare(o, lse, ref, peer, lse_tolerance, factor, q.dtype)
     return o, lse
 

@@ -80,6 +80,34 @@ def sinks():
         yield case(f"documents D={D} {dtype}", run, [(program, spec(dtype, D, sinks=True))], quick=D == 128)
 
 
+@group("dropout")
+def dropout():
+    """All tiles of the family, packed ones, with scores that are weighed quickly; several items of a CTA."""
+    some = dict(dropout_p=0.2, seed=11, offset=12)
+    for mask in (PLAIN, CAUSAL, *QUICK_EMPTY):
+        for D, dtype, out in ((128, "bf16", None), (64, "f16", None), (96, "bf16", None), (192, "bf16", None),
+                              (256, "bf16", None), (128, "f16", "f32")):
+            program, shape = expression(mask), (2, *heads(24, 8), 700, 500)
+            keep = EMPTY[mask] if mask in EMPTY else KEEPS[mask]
+
+            def run(program=program, keep=keep, D=D, dtype=dtype, out=out, shape=shape):
+                check_case(program, *random_qkv(*shape, D, dtype=dtype, seed=28), mod_of(keep), dropout=some,
+                           variant={"out_dtype": out} if out else None)
+            yield case(f"{mask or 'plain'} D={D} {dtype} {out or ''}", run,
+                       [(program, spec(dtype, D, out=out, dropout=True))], quick=mask in (CAUSAL, PLAIN) and D == 128)
+    for D, dtype in ((128, "bf16"), (64, "f16")):
+        program = example("document_causal")
+
+        def run(D=D, dtype=dtype):
+            ids = (torch.arange(1700, device=DEVICE) // 130).int().expand(2, -1).contiguous()
+            H, Hkv = heads(12, 4)
+            check_case(program, *random_qkv(2, H, Hkv, 1700, 1700, D, dtype=dtype, seed=29),
+                       lambda s, b, h, i, j: (s, (ids[b, i] == ids[b, j]) & (i >= j)), tensors={"ids": ids},
+                       dropout=some, sinks=spread_sinks(H))
+        yield case(f"documents, sinks D={D} {dtype}", run, [(program, spec(dtype, D, dropout=True, sinks=True))],
+                   quick=D == 128)
+
+
 @group("documents")
 def documents():
     """Long and short ones by turns; of at most 64 keys each."""

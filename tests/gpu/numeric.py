@@ -8,8 +8,8 @@ import torch
 import facc
 import mods
 from device import DEVICE
-from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, guarded,
-                     random_qkv, reference, run_into, run_poisoned, same_bits, spread_sinks, test)
+from harness import (DTYPES, EXAMPLES, LSE_TOLERANCE, check_case, compare, emulation, expect, guarded, kept,
+                     prepared, random_qkv, reference, run_into, run_poisoned, same_bits, spread_sinks, test)
 
 LENGTHS = (1, 2, 37, 127, 128, 129, 255, 257, 511, 1023, 1025, 2049)
 HEAD_DIMS = tuple(range(8, 257, 8))
@@ -302,6 +302,90 @@ def sinks():
         expect(same_bits(a[0], b[0]) and same_bits(a[1], b[1]), "the stride of sinks counts")
     for step in (3, 0):
         yield f"stride {step}", lambda: strided(step)
+
+
+@test("dropout")
+def dropout():
+    causal = lambda s, b, h, q, kv: (s, q >= kv)  # noqa: E731
+    some = dict(dropout_p=0.1, seed=2**40 + 5, offset=3 * 2**32 + 7)
+    for text, mod in ((None, None), ("q >= kv", causal), ("q % 3 == 0", lambda s, b, h, q, kv: (s, q % 3 == 0))):
+        for dtype, (d, e), out, p in (("bf16", (128, 128), None, 0.1), ("f16", (64, 64), None, 0.5),
+                                      ("bf16", (256, 256), None, 0.2), ("f16", (40, 72), "f32", 0.3),
+                                      ("bf16", (96, 96), None, 0.9)):
+            yield f"{text or 'plain'} D={d} Dv={e} {dtype} p={p}", lambda: check_case(
+                facc.find_program(mask_mod=text), *random_qkv(2, 8, 2, 257, 300, d, e, dtype=dtype, seed=61), mod,
+                dropout={**some, "dropout_p": p}, variant={"out_dtype": out} if out else None)
+    yield "a score_mod, scale", lambda: check_case(
+        facc.find_program(score_mod="20 * math.tanh(score / 20) + (kv - q) / 64"),
+        *random_qkv(2, 8, 4, 200, 300, 128, seed=62),
+        lambda s, b, h, q, kv: (20 * torch.tanh(s / 20) + (kv - q) / 64, True), dropout=some, scale=0.3)
+    yield "sinks", lambda: check_case(causal_program(), *random_qkv(2, 8, 2, 257, 300, 64, seed=63), causal,
+                                      dropout=some, sinks=spread_sinks(8))
+    yield "scores of 8", lambda: check_case(causal_program(), *random_qkv(1, 8, 8, 300, 300, 64, seed=64, gain=8),
+                                            causal, dropout=some)
+    yield "Skv = 0", lambda: check_case(plain_program(), *random_qkv(2, 8, 2, 129, 0, 64), dropout=some)
+
+    def decisions(dtype, D, sq, kernel):
+        """V the identity and equal scores: what is 0 was dropped, in cells and by their number."""
+        q, k, v = random_qkv(2, 3, 1, sq, D, D, dtype=dtype)
+        q.zero_()
+        v.copy_(torch.eye(D, device=DEVICE).expand_as(v))
+        o, _ = run_poisoned(plain_program(), q, k, v, variant=kernel, **some)
+        keep = kept((2, 3, sq, D), some)
+        expect(torch.equal(o != 0, keep), "other weights are dropped than philox.h says")
+        host = facc.attention(*(x.cpu().contiguous() for x in (q, k, v)), program=plain_program(), **some)
+        expect(torch.equal(o.cpu() != 0, host != 0), "other weights are dropped than on the CPU")
+        share = float((o == 0).double().mean())
+        expect(abs(share - 0.1) < 5 * (0.09 / o.numel()) ** 0.5, f"{share} are dropped")
+    for dtype in DTYPES:
+        for D in (64, 96, 128, 192, 256):
+            for kernel in ({}, {"family": "sm80"}):
+                yield f"decisions D={D} {dtype} {kernel}", lambda: decisions(dtype, D, 333, kernel)
+
+    def used():
+        q, k, v = random_qkv(3, 8, 2, 300, 300, 64, seed=65)
+        lengths = [torch.tensor(n, dtype=torch.int32, device=DEVICE) for n in ([0, 100, 257], [50, 0, 129])]
+        check_case(causal_program(), q, k, v, causal, used_q=lengths[0], used_kv=lengths[1], dropout=some)
+    yield "used lengths", used
+
+    def packed():
+        q, k, v = random_qkv(1, 8, 2, 500, 500, 64, seed=66)
+        ends = [0, 5, 205, 205, 500]
+        cu = torch.tensor(ends, dtype=torch.int32, device=DEVICE)
+        o, lse = run_poisoned(causal_program(), q, k, v, cu_seqlens_q=cu, cu_seqlens_kv=cu, **some)
+        for b, (first, end) in enumerate(zip(ends, ends[1:])):
+            if first == end:
+                continue
+            x = [t[:, :, first:end] for t in (q, k, v)]
+            compare(o[:, :, first:end], lse[:, :, first:end], reference(*x, causal, dropout=some, first=b),
+                    emulation(*x, causal, dropout=some, first=b))
+    yield "packed", packed
+
+    def nothing(D, kernel):
+        """Probability 0 has the bits of kernels without; so has the LSE of any."""
+        q, k, v = random_qkv(2, 8, 2, 300, 400, D, seed=67)
+        plain = run_poisoned(causal_program(), q, k, v, variant=kernel)
+        none = run_poisoned(causal_program(), q, k, v, variant={**kernel, "dropout": True})
+        expect(same_bits(plain[0], none[0]) and same_bits(plain[1], none[1]), "probability 0 has other bits")
+        half = run_poisoned(causal_program(), q, k, v, variant=kernel, dropout_p=0.5, seed=1)
+        again = run_poisoned(causal_program(), q, k, v, variant=kernel, dropout_p=0.5, seed=1)
+        expect(same_bits(plain[1], half[1]), "the LSE is another")
+        expect(same_bits(half[0], again[0]), "the second launch has other bits")
+        expect(not same_bits(plain[0], half[0]), "nothing is dropped")
+    for D in (64, 128, 256):
+        for kernel in ({}, {"family": "sm80"}):
+            yield f"probability 0 D={D} {kernel}", lambda: nothing(D, kernel)
+
+    def new_seed():
+        q, k, v = random_qkv(1, 4, 4, 200, 300, 64, seed=68)
+        launch = prepared(causal_program(), q, k, v, dropout_p=0.5, seed=1)
+        first = launch().clone()
+        launch.set_dropout(2)
+        second = launch().clone()
+        launch.set_dropout(1, 0)
+        expect(same_bits(first, launch()) and not same_bits(first, second), "set_dropout")
+    if DEVICE == "cuda":
+        yield "another seed of a launch", new_seed
 
 
 @test("values")

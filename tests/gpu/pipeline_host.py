@@ -55,11 +55,12 @@ NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", 
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2")]
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
+DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
-SOFTMAX_FILE, TABLES = "sm90/softmax.cuh", "common/tables.cuh"
+SOFTMAX_FILE, TABLES, DROPOUT_FILE = "sm90/softmax.cuh", "common/tables.cuh", "common/dropout.cuh"
 MUTATIONS = [
     # runs
     (VISITS, "c_.run_full[slot].wait_full(runs_, kRuns);", ";", "tags.listed.2.2"),
@@ -166,6 +167,12 @@ MUTATIONS = [
     (SCHEDULER, "        c.q_full[buffer][g].arrive();", "        ;", "tags.listed.2.1"),
     (MAINLOOP, "c_.row[item_ % kQBuffers * kTileM + r]", "c_.row[r]", "tags.reverse.3.2"),
     (MAINLOOP, "threadIdx.x % 32 / 4 + 8 * half", "threadIdx.x % 32 / 4", "numbers.plain.2.2"),
+    (EPILOGUE, "by[half] *= args.dropout_scale;", ";", "numbers.tables.3.2"),
+    (MAINLOOP, "drop_weights(args_, w, w.q0 + row_in_tile(), kv0, p);", ";", "numbers.causal.2.1"),
+    (SOFTMAX_FILE, "kv0 + 16 * step + 2 * (threadIdx.x % 4)", "kv0 + 16 * step", "numbers.softcap.3.1"),
+    (SOFTMAX_FILE, "p[4 * step + i] &= keep[i];", "p[4 * step + (i ^ 1)] &= keep[i];", "numbers.listed.3.1"),
+    (DROPOUT_FILE, "w.b * args.H + w.h", "w.h", "numbers.packed.2.2"),
+    (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "kRawScores, kNarrow>", "kRawScores, false>", "softmax.narrow.2.2"),
@@ -192,7 +199,7 @@ def build(folder, name, templates, changes=()):
                   out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra,
                   packed=scheduled)
     if numbers:
-        config.update(sinks=(variant, shape) in SINKS, D=24, Dv=40 if shape != "2.1" else 72)
+        config.update(sinks=(variant, shape) in SINKS, dropout=(variant, shape) in DROPOUT, D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
     with open(os.path.join(templates, "sm90/forward.cu")) as f:
         forward = f.read()

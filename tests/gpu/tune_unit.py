@@ -32,6 +32,7 @@ constexpr bool kQInRegisters = {"true" if c["qreg"] else "false"};
 constexpr int kQBuffers = {c.get("q_buffers", 1)};
 constexpr int kSharedBytes = {shared_bytes(c)};
 constexpr bool kHasSinks = {"true" if c.get("sinks") else "false"};
+constexpr bool kHasDropout = {"true" if c.get("dropout") else "false"};
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = {"true" if c.get("block_mask") else "false"};
 constexpr bool kFullBlocksArePartial = false;

@@ -373,6 +373,40 @@ static void sinks_far(struct call *c)
     sinks.stride[0] = INT64_MAX;
 }
 
+/* ---- dropout ---- */
+
+static void dropout_unasked(struct call *c)
+{
+    c->args.dropout_p = 0.25;
+}
+static void dropout_certain(struct call *c)
+{
+    c->args.dropout_p = 1;
+    c->variant.dropout = 1;
+}
+static void dropout_negative(struct call *c)
+{
+    c->args.dropout_p = -0.5;
+}
+static void dropout_nan(struct call *c)
+{
+    c->args.dropout_p = NAN;
+    c->variant.dropout = 1;
+}
+
+static void dropout_fp8(struct call *c)
+{
+    c->variant.dtype = FACC_E4M3;
+    c->variant.dropout = 1;
+}
+static void dropout_v_mean(struct call *c)
+{
+    static facc_tensor mean;
+    c->args.dropout_p = 0.5;
+    c->args.v_mean = &mean;
+    c->variant.dropout = 1;
+}
+
 struct refusal {
     void (*change)(struct call *c);
     facc_status status;
@@ -481,7 +515,18 @@ static const struct refusal refusals[] = {
      "sinks: shape is [3], expected [6] ([H])"},
     {sinks_null, FACC_ERR_ARGUMENT, "sinks: data is NULL"},
     {sinks_odd, FACC_ERR_ARGUMENT, "sinks: data is not aligned"},
-    {sinks_far, FACC_ERR_ARGUMENT, "sinks: its strides reach beyond"}};
+    {sinks_far, FACC_ERR_ARGUMENT, "sinks: its strides reach beyond"},
+    {dropout_unasked, FACC_ERR_ARGUMENT,
+     "dropout_p is 0.25, but the variant has no dropout: get a kernel with "
+     "facc_variant.dropout 1"},
+    {dropout_certain, FACC_ERR_ARGUMENT,
+     "dropout_p is 1: it must be at least 0 and below 1"},
+    {dropout_negative, FACC_ERR_ARGUMENT, "dropout_p is -0.5: it must be"},
+    {dropout_nan, FACC_ERR_ARGUMENT, "dropout_p is nan: it must be"},
+    {dropout_fp8, FACC_ERR_UNSUPPORTED,
+     "variant.dropout is for f16 and bf16, dtype is e4m3"},
+    {dropout_v_mean, FACC_ERR_UNSUPPORTED,
+     "dropout_p is 0.5, but v_mean stands for what all weights give"}};
 enum { N_REFUSALS = sizeof refusals / sizeof refusals[0] };
 
 START_TEST(refused)

@@ -20,7 +20,8 @@ static const struct unit_config stub = {.family = "sm90",
                                         .q_buffers = 2,
                                         .shared_bytes = 232448,
                                         .packed = true,
-                                        .sinks = true};
+                                        .sinks = true,
+                                        .dropout = true};
 
 static struct program *program;
 static struct arena *arena;

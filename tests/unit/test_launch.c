@@ -104,6 +104,33 @@ START_TEST(sinks_of_any_stride)
 }
 END_TEST
 
+START_TEST(dropout)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    make_kernel(&m);
+    load(&m);
+    m.kernel->plans.plan[0].config.dropout = true;
+    m.call.args.dropout_p = 0.25;
+    m.call.args.dropout_seed = 0x1122334455667788;
+    m.call.args.dropout_offset = 0x100000002;
+    for (int none = 0; none < 2; none++) {
+        ck_assert_msg(facc_kernel_launch(m.kernel, &m.call.args, NULL, &err) ==
+                          FACC_OK,
+                      "%s", err.message);
+        memcpy(&h, rec.args, sizeof h);
+        ck_assert_uint_eq(h.dropout_drops, none ? 0 : 16384);
+        ck_assert_float_eq(h.dropout_scale, none ? 1 : 4.0f / 3);
+        ck_assert_uint_eq(h.dropout_key[0], 0x55667788);
+        ck_assert_uint_eq(h.dropout_key[1], 0x11223345);
+        ck_assert_uint_eq(h.dropout_offset, 2);
+        m.call.args.dropout_p = 0; /* such a kernel takes this, too */
+    }
+    drop_kernel(&m);
+}
+END_TEST
+
 START_TEST(defaults_and_empties)
 {
     struct made_kernel m;
@@ -448,13 +475,20 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        argument_bytes,      defaults_and_empties,
-        sinks_of_any_stride, contexts_are_left_as_found,
-        not_prepared,        load_refuses,
-        arch_of_the_device,  threads_load_once,
-        forked_child,        bounds_report,
-        workspace,           too_many_captures,
-        launch_overhead,     uploads_are_done};
+    const TTest *const tests[] = {argument_bytes,
+                                  defaults_and_empties,
+                                  sinks_of_any_stride,
+                                  contexts_are_left_as_found,
+                                  dropout,
+                                  not_prepared,
+                                  load_refuses,
+                                  arch_of_the_device,
+                                  threads_load_once,
+                                  forked_child,
+                                  bounds_report,
+                                  workspace,
+                                  too_many_captures,
+                                  launch_overhead,
+                                  uploads_are_done};
     return run_tests("launch", NULL, 0, tests, sizeof tests / sizeof tests[0]);
 }

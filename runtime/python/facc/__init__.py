@@ -11,7 +11,7 @@ whole. facc.flex has FlexAttention's calling convention."""
 import sys
 
 from . import _op
-from ._calls import extras, find_program, run
+from ._calls import dropout_of, extras, find_program, run
 from ._core import Context, Declared, Kernel, Launch, Program, cpu_attention, default_context, version
 from ._error import Error
 from ._sequences import BlockMask, lse_shape, need_layout, out_shape
@@ -24,7 +24,8 @@ __all__ = ["BlockMask", "Context", "Declared", "Error", "Kernel", "Launch", "Pro
 
 def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None, out=None,
               return_lse=False, seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None,
-              max_seqlen_q=None, max_seqlen_kv=None, block_mask=None, sinks=None, stream=None):
+              max_seqlen_q=None, max_seqlen_kv=None, block_mask=None, sinks=None, stream=None, dropout_p=0.0,
+              seed=None, offset=0):
     """softmax(mask_mod(score_mod(scale * q k^T))) v.
 
     q [B, H, Sq, D], k [B, Hkv, Skv, D], v [B, Hkv, Skv, Dv], one element type,
@@ -61,6 +62,12 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
     has them. Neither `scale` nor the mods touch it; -inf is none. A row of which
     no key counts has the LSE sink.
 
+    dropout_p: each normalised weight becomes 0 with this probability, to 16
+    bits; the others are divided by 1 - dropout_p. seed and offset, integers from
+    0 to 2^64 - 1, say which: with the same two (and b, h, q, kv) the same
+    weights, on the CPU and on any GPU; a training step takes another offset.
+    The LSE is that without dropout.
+
     stream: the raw CUstream to launch on, as an integer; the default is the
     current one of q's framework. Neither it nor context is for torch.compile.
     Raises facc.Error: message, file, line."""
@@ -68,17 +75,17 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         _op.refuse_handles(context, stream)
         return _op.attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse,
                              seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
-                             block_mask, sinks)
+                             block_mask, sinks, dropout_p, seed, offset)
     program = find_program(score_mod, mask_mod, program, tensors, params, context)
     out, lse = run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q,
                    max_seqlen_kv, block_mask, sinks, tensors=tensors, params=params, scale=scale,
-                   seqused_q=seqused_q, seqused_kv=seqused_kv)
+                   seqused_q=seqused_q, seqused_kv=seqused_kv, **dropout_of(dropout_p, seed, offset))
     return (out, lse) if return_lse else out
 
 
 def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None,
            seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None,
-           max_seqlen_kv=None, block_mask=None, sinks=None):
+           max_seqlen_kv=None, block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0):
     """The same on host arrays, all arithmetic in double: output and LSE, f64."""
     q, k, v = array(q, "q"), array(k, "k"), array(v, "v")
     need_layout(cu_seqlens_q is not None, q=q, k=k, v=v)
@@ -87,7 +94,8 @@ def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, p
     lse = empty_like(q, lse_shape(q), "f64")
     cpu_attention(program, q, k, v, out, lse, f64=True, tensors=tensors, params=params, scale=scale,
                   seqused_q=seqused_q, seqused_kv=seqused_kv,
-                  **extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks))
+                  **extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks),
+                  **dropout_of(dropout_p, seed, offset))
     return out, lse
 
 

@@ -72,7 +72,7 @@ class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
                 ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32),
-                ("block_scales", i32), ("centred_v", i32)]
+                ("block_scales", i32), ("centred_v", i32), ("dropout", i32), ("reserved0", i32)]
 
 
 class scalar_value(c.Union):
@@ -95,7 +95,8 @@ class args(c.Structure):
                 ("max_seqlen_kv", i32), ("reserved0", i32), ("block_mask", c.POINTER(block_mask)),
                 ("sinks", c.POINTER(tensor)), ("descale_q", c.POINTER(tensor)), ("descale_k", c.POINTER(tensor)),
                 ("descale_v", c.POINTER(tensor)), ("descale_block_q", i32), ("descale_block_kv", i32),
-                ("v_mean", c.POINTER(tensor)), ("v_image", c.POINTER(tensor))]
+                ("v_mean", c.POINTER(tensor)), ("v_image", c.POINTER(tensor)), ("dropout_p", c.c_double),
+                ("dropout_seed", c.c_uint64), ("dropout_offset", c.c_uint64)]
 
 
 class kernel_info(c.Structure):

@@ -46,6 +46,11 @@ def extras(cu_q, cu_kv, max_q, max_kv, block_mask, sinks):
     return more
 
 
+def dropout_of(dropout_p, seed, offset):
+    """The same of dropout."""
+    return {} if dropout_p == 0 else dict(dropout_p=dropout_p, seed=seed, offset=offset)
+
+
 def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
         block_mask, sinks, **call):
     """Output and LSE, which is None if it is not wanted."""
@@ -66,6 +71,8 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
         more["packed"] = True
     if sinks is not None:
         more["sinks"] = True
+    if "dropout_p" in call:
+        more["dropout"] = True
     if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],

@@ -262,7 +262,8 @@ def dtype_number(dtype, what):
 
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
-             check_bounds=False, block_mask=False, packed=False, layout="any", family="auto", sinks=False):
+             check_bounds=False, block_mask=False, packed=False, layout="any", family="auto", sinks=False,
+             dropout=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
@@ -270,7 +271,7 @@ def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, dev
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
                         block_mask=bool(block_mask), packed=bool(packed), sinks=bool(sinks),
                         layout=_choice(_abi.LAYOUTS, layout, "layout"),
-                        family=_choice(_abi.FAMILIES, family, "family"))
+                        family=_choice(_abi.FAMILIES, family, "family"), dropout=bool(dropout))
 
 
 class Kernel:
@@ -278,7 +279,7 @@ class Kernel:
     given. variant: dtype, head_dim, head_dim_v, out_dtype, arch, device,
     check_bounds, block_mask (True: launches bring one), packed (True: launches
     bring cu_seqlens_q and cu_seqlens_kv; else they must not), sinks (the same of
-    sinks), layout ("any", or
+    sinks), dropout (True: launches may have dropout_p), layout ("any", or
     "aligned": launches have pointers and strides of 16 bytes' multiples, so that
     no second code is needed for others), family ("auto": the best; "sm80" or
     "sm90" alone)."""
@@ -343,7 +344,7 @@ class Arguments:
 
     def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None, seqused_q=None,
                  seqused_kv=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None,
-                 block_mask=None, sinks=None):
+                 block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0):
         captured = [array(x, f"tensor '{d.name}'") for d, x in
                     zip(program.tensors, _pick(program.tensors, tensors, "tensor"))]
         out, lse, sinks = maybe_array(out, "out"), maybe_array(lse, "lse"), maybe_array(sinks, "sinks")
@@ -395,6 +396,13 @@ class Arguments:
             self._fill(self.sinks, sinks, "sinks")
             a.sinks = c.pointer(self.sinks)
             self.keep.append(sinks)
+        a.dropout_p = dropout_p
+        if dropout_p != 0 and seed is None:
+            raise Error(_abi.ERR_ARGUMENT, "dropout_p needs a seed; with another seed or offset, others are dropped")
+        self.set_dropout(0 if seed is None else seed, offset)
+
+    def set_dropout(self, seed, offset):
+        self.a.dropout_seed, self.a.dropout_offset = counter("seed", seed), counter("offset", offset)
 
     def _fill(self, view, x, what, writable=False):
         dtype, device = fill(view, x, what, writable)
@@ -411,6 +419,14 @@ class Arguments:
 
     def _lengths(self, name, x):
         return i32_list(x, name, self.device, (self.a.n_seqs or self.a.q.shape[0],), "[B]")
+
+
+def counter(name, value):
+    """An int of 64 bits without a sign."""
+    value = operator.index(value)
+    if not 0 <= value < 2**64:
+        raise Error(_abi.ERR_ARGUMENT, f"{name} is {value}: from 0 to 2^64 - 1")
+    return value
 
 
 def number(value):
@@ -524,6 +540,11 @@ class Launch:
             raise Error(_abi.ERR_ARGUMENT, f"the program has no param '{name}'")
         self.arguments.set_param(self.kernel.program, names.index(name), value)
         self.arguments.a.schedule_ready = False
+
+    def set_dropout(self, seed, offset=0):
+        """Other weights are dropped by the launches to come; a captured graph
+        repeats those of its capture."""
+        self.arguments.set_dropout(seed, offset)
 
 
 def cpu_attention(program, q, k, v, out, lse=None, f64=False, threads=0, **call):

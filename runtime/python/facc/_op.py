@@ -9,8 +9,8 @@ import os
 import sys
 
 from . import _abi
-from ._calls import find_program, out_dtype, run
-from ._core import Program
+from ._calls import dropout_of, find_program, out_dtype, run
+from ._core import Program, counter
 from ._error import Error
 from ._sequences import BlockMask, block_mask_fields, lse_shape, need_layout, out_shape
 from ._tensor import dtype_name, refuse_gradient
@@ -18,7 +18,8 @@ from ._tensor import dtype_name, refuse_gradient
 SCHEMA = """attention(Tensor q, Tensor k, Tensor v, str score_mod, str mask_mod, str program, SymInt number,
     str[] tensor_names, Tensor[] tensors, str[] int_names, SymInt[] ints, str[] float_names, float[] floats,
     float? scale, bool return_lse, Tensor? seqused_q, Tensor? seqused_kv, Tensor? cu_seqlens_q, Tensor? cu_seqlens_kv,
-    SymInt? max_seqlen_q, SymInt? max_seqlen_kv, Tensor[] block_lists, SymInt[] block_size, Tensor? sinks)
+    SymInt? max_seqlen_q, SymInt? max_seqlen_kv, Tensor[] block_lists, SymInt[] block_size, Tensor? sinks,
+    float dropout_p, SymInt seed, SymInt offset)
     -> (Tensor, Tensor)"""
 
 
@@ -47,8 +48,19 @@ def text_of(mod, what):
         raise Error(_abi.ERR_ARGUMENT, f"{what} must be text or the path of a Lua file, got {mod!r}") from None
 
 
+def dropout_fields(dropout_p, seed, offset):
+    """Of the operator, whose integers have 64 bits and a sign."""
+    if dropout_p == 0:
+        return 0.0, 0, 0
+    if seed is None:
+        raise Error(_abi.ERR_ARGUMENT, "dropout_p needs a seed; with another seed or offset, others are dropped")
+    return (float(dropout_p), *(x - 2**64 if x >= 2**63 else x for x in (counter("seed", seed),
+                                                                         counter("offset", offset))))
+
+
 def attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse, seqused_q, seqused_kv,
-              cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks):
+              cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks,
+              dropout_p, seed, offset):
     """facc.attention, by the operator."""
     import torch
     define()
@@ -65,7 +77,7 @@ def attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out
         q, k, v, text_of(score_mod, "score_mod"), text_of(mask_mod, "mask_mod"), text_of(program, "program"), number,
         list(tensors), list(tensors.values()), list(ints), list(ints.values()), list(floats), list(floats.values()),
         scale, return_lse, seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, lists,
-        size, sinks)
+        size, sinks, *dropout_fields(dropout_p, seed, offset))
     if out is not None:
         result = out.copy_(result)
     return (result, lse) if return_lse else result
@@ -73,7 +85,7 @@ def attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out
 
 def implementation(q, k, v, score_mod, mask_mod, program, number, tensor_names, tensors, int_names, ints, float_names,
                    floats, scale, return_lse, seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q,
-                   max_seqlen_kv, block_lists, block_size, sinks):
+                   max_seqlen_kv, block_lists, block_size, sinks, dropout_p, seed, offset):
     call = dict(tensors=dict(zip(tensor_names, tensors)),
                 params={**dict(zip(int_names, ints)), **dict(zip(float_names, floats))}, scale=scale,
                 seqused_q=seqused_q, seqused_kv=seqused_kv)
@@ -87,7 +99,7 @@ def implementation(q, k, v, score_mod, mask_mod, program, number, tensor_names, 
         lists = list(block_lists) + [None] * (4 - len(block_lists))
         block_mask = BlockMask(*lists, BLOCK_SIZE=tuple(block_size))
     out, lse = run(program, q, k, v, None, return_lse, None, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
-                   block_mask, sinks, **call)
+                   block_mask, sinks, **call, **dropout_of(dropout_p, seed % 2**64, offset % 2**64))
     return out, q.new_empty(0) if lse is None else lse
 
 

@@ -1,6 +1,7 @@
 """The package on NumPy arrays: numbers against attention written here, views
 and types, every kind of error. Needs libfacc.so and NumPy, no PyTorch."""
 import json
+import math
 import os
 import pathlib
 import sys
@@ -70,6 +71,36 @@ class Numbers(unittest.TestCase):
                             ([0.0] * 4, "sinks must be a NumPy array")):
             with self.assertRaisesRegex(facc.Error, text):
                 facc.attention(q, k, v, sinks=sinks)
+
+    def test_dropout(self):
+        q, k, v = inputs()
+        identity = np.broadcast_to(np.eye(53, dtype=np.float32), (2, 2, 53, 53))
+        weights, lse = facc.attention(q, k, identity, mask_mod="q >= kv", return_lse=True)
+        drop = dict(dropout_p=0.25, seed=2**64 - 1, offset=5)
+        dropped, same = facc.attention(q, k, identity, mask_mod="q >= kv", return_lse=True, **drop)
+        self.assertTrue(np.array_equal(lse, same))
+        keep = dropped != 0
+        np.testing.assert_allclose(dropped, keep * weights / 0.75, rtol=1e-6)
+        share = keep.sum() / (weights != 0).sum()
+        self.assertTrue(0.7 < share < 0.8, share)
+        want = (keep * weights).astype(np.float64) @ np.repeat(v, 2, 1) / 0.75
+        for got in (facc.attention(q, k, v, mask_mod="q >= kv", **drop),
+                    facc.oracle(q, k, v, mask_mod="q >= kv", **drop)[0]):
+            np.testing.assert_allclose(got, want, atol=1e-6)
+        o = facc.attention(q, k, v)
+        self.assertTrue(np.array_equal(facc.attention(q, k, v, dropout_p=0.0, seed=3), o))
+        self.assertFalse(np.array_equal(facc.attention(q, k, v, dropout_p=0.1, seed=3), o))
+
+    def test_dropout_refused(self):
+        q, k, v = inputs()
+        for call, text in ((dict(dropout_p=1.0, seed=0), "dropout_p is 1: it must be at least 0 and below 1"),
+                           (dict(dropout_p=-0.1, seed=0), "dropout_p is -0.1"),
+                           (dict(dropout_p=math.nan, seed=0), "dropout_p is nan"),
+                           (dict(dropout_p=0.5), "dropout_p needs a seed"),
+                           (dict(dropout_p=0.5, seed=-1), "seed is -1: from 0 to"),
+                           (dict(dropout_p=0.5, seed=0, offset=2**64), "offset is 18446744073709551616: from 0")):
+            with self.assertRaisesRegex(facc.Error, text):
+                facc.attention(q, k, v, **call)
 
     def test_file_with_tensor_and_param(self):
         q, k, v = inputs()

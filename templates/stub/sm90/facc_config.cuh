@@ -11,6 +11,7 @@ constexpr bool kQInRegisters = false;
 constexpr int kQBuffers = 2;
 constexpr int kSharedBytes = 232448;
 constexpr bool kHasSinks = true;
+constexpr bool kHasDropout = true;
 constexpr bool kCheckBounds = false;
 constexpr bool kBlockMask = false;
 constexpr bool kFullBlocksArePartial = false;

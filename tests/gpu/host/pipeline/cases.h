@@ -429,6 +429,13 @@ static void place_tensors()
         a.sinks = sinks;
         a.sinks_stride = 2;
     }
+    if (kHasDropout) {
+        a.dropout_key[0] = rng();
+        a.dropout_key[1] = rng();
+        a.dropout_offset = rng();
+        a.dropout_drops = draw(0, 3) ? draw(0, 40000) : 0;
+        a.dropout_scale = 65536.0f / (65536 - a.dropout_drops);
+    }
     // Rows behind used lengths hold NaN.
     for (int b = 0; b < a.B; ++b) {
         const Sequence s = sequence_of(a, b);

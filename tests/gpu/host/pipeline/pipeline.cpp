@@ -6,6 +6,7 @@
 // With one lane for each consumer warp (HOST_CONSUMER_LANES 1) tiles hold tags: which tensor, row
 // and head they are; products, softmax and epilogue pass these on. With 32 lanes tiles, softmax
 // and epilogue are the real ones, and O and LSE are compared with a plain loop.
+#include "common/philox.h"
 #include "forward_host.cuh" // templates/sm90/forward.cu
 #include "cases.h"
 
@@ -426,6 +427,15 @@ template <class Args> static float extra_product(const Args &a, int b, int h, in
     return sum * HOST_DOT_FACTOR;
 }
 
+static bool is_dropped(const KernelArgs &a, int b, int h, int q, int kv)
+{
+    unsigned x[4] = {unsigned(kv / 16 * 4 + kv % 8 / 2), unsigned(q / 16 * 8 + q % 8),
+                     unsigned(b * a.H + h), a.dropout_offset};
+    facc_philox(x, a.dropout_key[0], a.dropout_key[1]);
+    const unsigned word = x[q / 8 % 2 + 2 * (kv / 8 % 2)];
+    return (kv % 2 ? word >> 16 : word & 0xffff) + a.dropout_drops >= 65536;
+}
+
 static std::string check_all()
 {
     const KernelArgs &a = c->args;
@@ -449,6 +459,7 @@ static std::string check_all()
                 const float lse = a.lse[b * a.lse_stride[0] + h * a.lse_stride[1] + n.q_start + q];
                 const auto *qs = (const unsigned short *)a.q + b * a.q_stride[0] +
                                  h * a.q_stride[1] + (n.q_start + q) * a.q_stride[2];
+                const double by = kHasDropout ? 65536.0 / (65536 - a.dropout_drops) : 1;
                 double sum = 0, o[kHeadDimV] = {};
                 const Variant::Row row = Variant::row(a, t, q);
                 for (int kv = 0; q < n.q_len && kv < n.kv_len; ++kv) {
@@ -471,8 +482,10 @@ static std::string check_all()
                                          : s * a.scale_log2;
                     const double p = std::exp2(x);
                     sum += p;
+                    if (kHasDropout && is_dropped(a, b, h, q, kv))
+                        continue;
                     for (int d = 0; d < kHeadDimV; ++d)
-                        o[d] += p * __uint_as_float(z[d] << 16);
+                        o[d] += p * by * __uint_as_float(z[d] << 16);
                 }
                 if (kHasSinks && q < n.q_len)
                     sum += std::exp(a.sinks[h * a.sinks_stride]);
@@ -485,7 +498,7 @@ static std::string check_all()
                     got = kOutElement == kElementF32
                               ? ((const float *)a.o)[at + d]
                               : __uint_as_float(((const unsigned short *)a.o)[at + d] << 16);
-                    right = std::abs((sum == 0 ? 0 : o[d] / sum) - got) < 0.02;
+                    right = std::abs((sum == 0 ? 0 : o[d] / sum) - got) < 0.02 * by;
                 }
                 if (!right)
                     return simt::text("b %d h %d q %d: LSE %g, not %g; O[%d] %g, not %g", b, h, q,

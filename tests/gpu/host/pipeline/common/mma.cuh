@@ -15,6 +15,10 @@ inline float max_or_nan(float a, float b)
 {
     return facc_max_nan(a, b);
 }
+inline unsigned half_signs(unsigned x)
+{
+    return (x >> 31) * 0xffff0000u | (x >> 15 & 1) * 0xffffu;
+}
 inline float exp2_fast(float x)
 {
     return exp2f(x);

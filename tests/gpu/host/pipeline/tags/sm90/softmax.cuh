@@ -48,3 +48,7 @@ inline void weigh_nothing(Weights &p, float (&factor)[2])
     memset(p, 0, sizeof p);
     factor[0] = factor[1] = 1.0f;
 }
+inline void drop_weights(const KernelArgs &, const Work &, int, int, Weights &)
+{
+    simt::fail("tags are not dropped");
+}
