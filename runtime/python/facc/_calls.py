@@ -76,7 +76,8 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
     if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
-                            out_dtype=out_dtype(dtype, True) if out is None else dtype_name(given, "out"), device=device, **more)
+                            out_dtype=out_dtype(dtype, True) if out is None else dtype_name(given, "out"),
+                            device=device, **more)
     launch = Launch(kernel, q, k, v, out, None, want_lse=return_lse, **call)
     launch(stream)
     return launch.out, launch.lse

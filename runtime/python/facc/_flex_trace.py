@@ -316,7 +316,7 @@ OPERATIONS = {
     "abs": function("abs", None), "absolute": function("abs", None), "sign": function("sign", None),
     "maximum": function("max", None), "minimum": function("min", None), "max": function("max", None),
     "min": function("min", None), "clamp": clamp, "clip": clamp,
-    "clamp_min": lambda trace, x, min: clamp(trace, x, min), "clamp_max": lambda trace, x, max: clamp(trace, x, None, max),
+    "clamp_min": clamp, "clamp_max": lambda trace, x, max: clamp(trace, x, None, max),
     **{name: function(name) for name in (
         "exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "silu",
         "gelu", "softplus")},

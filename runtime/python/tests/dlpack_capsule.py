@@ -16,7 +16,8 @@ def dlpack_capsule(values, device_type=1, device=0, versioned=False, flags=0, st
     if versioned:
         m.major, m.minor, m.flags = major, 0, flags
     t = m.tensor
-    shape, steps = ((c.c_int64 * values.ndim)(*s) for s in (values.shape, [s // values.itemsize for s in values.strides]))
+    extents = c.c_int64 * values.ndim
+    shape, steps = extents(*values.shape), extents(*(s // values.itemsize for s in values.strides))
     t.data, t.byte_offset = values.ctypes.data - offset, offset
     t.device_type, t.device_id, t.ndim = device_type, device, values.ndim
     t.code, t.bits, t.lanes = CODES[values.dtype.kind] if code is None else code, 8 * values.itemsize, lanes
