@@ -209,7 +209,7 @@ class Launches(unittest.TestCase):
         self.attention(q, k, v, dropout_p=0.5, seed=1)  # another one,
         self.attention(q, k, v, dropout_p=0.1, seed=2**32 + 7, offset=9)  # for all of these
         self.assertEqual(self.events, ["nvrtc", "nvrtc"])
-        kernel = self.context.expressions(None, None, ()).kernel(dtype="f16", head_dim=64, head_dim_v=32)
+        kernel = facc.Program.from_expressions(context=self.context).kernel(dtype="f16", head_dim=64, head_dim_v=32)
         self.refused("variant has no dropout", q, k, v, call=kernel.prepare, dropout_p=0.1, seed=1)
         self.refused("dropout_p is 1: it must be", q, k, v, dropout_p=1.0, seed=1)
         self.refused("dropout_p needs a seed", q, k, v, dropout_p=0.5)

@@ -167,7 +167,7 @@ class Compile(unittest.TestCase):
         facc._op.define()
         q, k, v = qkv()
         rest = ("", "q - kv < w", "", -1, [], [], ["w"], [3], [], [], None, True, None, None, None, None, None, None,
-                [], [], None)
+                [], [], None, 0.25, 7, 0)
         torch.library.opcheck(torch.ops.facc.attention.default, (q, k, v, *rest))
         out, lse = torch.ops.facc.attention(q.half(), k.half(), v.half(), *rest)
         self.assertEqual((out.dtype, lse.dtype, lse.shape), (torch.float16, torch.float32, (1, 4, 9)))
