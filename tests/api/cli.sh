@@ -279,7 +279,7 @@ want 0 '"fallback":[[:space:]]*""' "$facc" explain alibi.lua --layout aligned --
 want 0 'family sm80, bf16' "$facc" explain alibi.lua --family sm80
 want 0 'family sm80, bf16' "$facc" explain alibi.lua --arch 89
 want 0 'kWarps = 12,' "$facc" emit alibi.lua --what config
-want 0 'times 0.072.*: a matrix product beside Q K^T where Q and K are f16' "$facc" explain "$root/examples/mla.lua"
+want 0 'times 0.072.*: a matrix product beside Q K.T where Q and K are f16' "$facc" explain "$root/examples/mla.lua"
 want 0 '64 columns of facc.dot join those of Q and K' "$facc" explain "$root/examples/mla.lua" --dtype f16
 want 0 'facc.dot is made cell by cell' "$facc" explain "$root/examples/mla.lua" --dtype bf16
 want 0 'kExtraDim = 64;' "$facc" emit "$root/examples/mla.lua" --what config --dtype f16
