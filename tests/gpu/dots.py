@@ -209,8 +209,12 @@ fill()
 
 
 @functools.cache
+def program(source):
+    return facc.Program.from_string(source, "dot.lua")
+
+
 def program_of(case):
-    return facc.Program.from_string(case.source, "dot.lua")
+    return program(case.source)
 
 
 @test("dot")
