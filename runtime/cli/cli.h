@@ -20,7 +20,7 @@ struct command {
 };
 extern const struct command command_run, command_compile, command_emit,
     command_explain, command_check, command_bench, command_mask, command_cache,
-    command_doctor;
+    command_doctor, command_quantize;
 
 /* --- messages (report.c) -------------------------------------------- */
 /* "facc: error: …" on stderr; both return the exit code. */
@@ -67,6 +67,12 @@ struct options {
     const char *sinks;                 /* .npy path */
     const char *dropout;               /* its probability, or NULL */
     uint64_t dropout_seed, dropout_offset;
+    /* FP8: .npy paths of what the call brings (quantize: what it writes) */
+    const char *descales[3], *v_mean, *v_image;
+    const char *descale; /* quantize */
+    int descale_block;   /* rows; 0: not given */
+    const char *per;     /* "tensor", "head" or rows: what shares a scale */
+    bool hadamard, power_of_two, centre_v;
     bool has_scale;
     double scale;
     facc_dtype dtype;   /* 0: by the files and the device */
@@ -113,7 +119,9 @@ int options_parse(const struct command *c, int argc, char **argv,
     "q", "k", "v", "random", "seed", "score", "mask", "tensor", "param",       \
         "scale", "dtype", "device", "threads", "json", "cu-seqlens-q",         \
         "cu-seqlens-kv", "seqused-q", "seqused-kv", "sinks", "dropout",        \
-        "dropout-seed", "dropout-offset", "family"
+        "dropout-seed", "dropout-offset", "family", "descale-q", "descale-k",  \
+        "descale-v", "descale-block", "v-mean", "v-image", "per", "hadamard",  \
+        "centre-v"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */
@@ -136,6 +144,25 @@ bool npy_read(const char *path, facc_dtype raw, struct array *out, char *why,
 bool npy_write(const char *path, const facc_tensor *t, char *why,
                size_t why_size);
 
+/* --- FP8 (fp8.c) --------------------------------------------------------- */
+enum fp8_array {
+    FP8_DESCALE_Q,
+    FP8_DESCALE_K,
+    FP8_DESCALE_V,
+    FP8_V_MEAN,
+    FP8_V_IMAGE,
+    FP8_ARRAYS
+};
+struct job;
+/* Descales, means and image from files, or with --per Q, K and V rounded here
+ * to o->dtype with what belongs to them. After sequences are known. */
+int fp8_load(const struct command *c, const struct options *o, struct job *job);
+/* Points args at arrays of FP8_… (NULL: none). */
+void fp8_set(facc_args *a, enum fp8_array which, const facc_tensor *t);
+/* --per: rank and block of scales. */
+bool fp8_granularity(const struct command *c, const char *per, int *rank,
+                     int *block);
+
 /* --- inputs (inputs.c) -------------------------------------------------- */
 /* One attention call on host memory, ready for the CPU or to be uploaded. */
 struct job {
@@ -147,6 +174,8 @@ struct job {
     facc_scalar_value *params;
     struct array sequences[SEQ_ARRAYS]; /* of args; data NULL: not given */
     struct array sinks;                 /* the same */
+    struct array fp8[FP8_ARRAYS];       /* the same */
+    facc_tensor originals[3]; /* Q, K, V before --per; data NULL: none */
     bool tokens_first; /* Q, K, V came as [T, H, D]: O is to be so, too */
     int device;        /* -1: CPU */
     char device_name[160];
@@ -168,6 +197,9 @@ int job_run_gpu(struct job *job, double *milliseconds, facc_kernel_info *info);
 void job_outputs(struct job *job, facc_dtype o_dtype, facc_dtype lse_dtype);
 void job_free_outputs(facc_args *a);
 
+/* A fresh tensor in C order; `name` is for messages. */
+facc_tensor new_tensor(const char *name, facc_dtype dtype, int rank,
+                       const int64_t *shape);
 /* "file.npy" or "file.npy:bf16" to a fresh array; EXIT_OK or EXIT_FAILED. */
 int read_array(const char *text, struct array *out);
 /* In place: floats to floats, integers to integers that hold the values;
@@ -195,6 +227,7 @@ struct gpu_job {
     facc_tensor tensors[MAX_NAMED];
     facc_tensor sequences[SEQ_ARRAYS];
     facc_tensor sinks; /* data NULL: not there */
+    facc_tensor fp8[FP8_ARRAYS];
     facc_timer *timer;
 };
 int gpu_prepare(struct job *job, struct gpu_job *g);

@@ -29,6 +29,8 @@ static const char help[] =
     "                     than those for padded ones\n"
     "  --block-mask       kernels for block lists given with each call\n"
     "  --with-sinks       kernels for attention sinks given with each call\n"
+    "  --per N, --centre-v   FP8: kernels for scales of blocks of rows; for V\n"
+    "                     without channel means\n"
     "  --with-dropout     kernels with dropout, by each call's probability\n"
     "  --check-bounds     checked debug builds\n"
     "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
@@ -46,10 +48,11 @@ static const char help[] =
     "         facc compile --manifest m.jsonl\n";
 
 static const char *const allowed[] = {
-    "score",    "mask",       "tensor",     "param",        "dtype",
-    "head-dim", "arch",       "jobs",       "json",         "check-bounds",
-    "packed",   "block-mask", "with-sinks", "with-dropout", "layout",
-    "family",   "out-dtype",  "manifest",   "memory",       NULL};
+    "score",        "mask",       "tensor",     "param",     "dtype",
+    "head-dim",     "arch",       "jobs",       "json",      "check-bounds",
+    "packed",       "block-mask", "with-sinks", "per",       "centre-v",
+    "with-dropout", "layout",     "family",     "out-dtype", "manifest",
+    "memory",       NULL};
 
 static int print_json(const struct grid *g)
 {
@@ -249,7 +252,7 @@ static int check_usage(const struct options *o)
     if (o->manifest &&
         (o->n_positional || expressions || o->dtypes || o->head_dims ||
          o->out_dtype || o->packed || o->block_mask || o->with_sinks ||
-         o->check_bounds || o->layout || o->family))
+         o->per || o->centre_v || o->check_bounds || o->layout || o->family))
         return cli_usage(&command_compile,
                          "--manifest has its own programs and variants: only "
                          "--arch, --jobs, --memory and --json go with it");

@@ -26,10 +26,10 @@ static const char help[] =
     "example: facc emit --score 'score + 0.1 * (kv - q)' --what variant\n";
 
 static const char *const allowed[] = {
-    "what",       "score",      "mask",         "tensor",       "param",
-    "dtype",      "arch",       "head-dim",     "check-bounds", "packed",
-    "block-mask", "with-sinks", "with-dropout", "out-dtype",    "family",
-    "timings",    NULL};
+    "what", "score",    "mask",         "tensor",    "param",      "dtype",
+    "arch", "head-dim", "check-bounds", "packed",    "block-mask", "with-sinks",
+    "per",  "centre-v", "with-dropout", "out-dtype", "family",     "timings",
+    NULL};
 
 static bool parse_what(const char *text, facc_dump *out)
 {

@@ -37,11 +37,11 @@ static const char help[] =
     "example: facc explain --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
 static const char *const allowed[] = {
-    "score",      "mask",         "tensor",  "param",        "dtype",
-    "head-dim",   "arch",         "json",    "packed",       "block-mask",
-    "with-sinks", "with-dropout", "layout",  "out-dtype",    "family",
-    "random",     "gpu",          "picture", "cu-seqlens-q", "cu-seqlens-kv",
-    "seqused-q",  "seqused-kv",   NULL};
+    "score",        "mask",          "tensor",    "param",        "dtype",
+    "head-dim",     "arch",          "json",      "packed",       "block-mask",
+    "with-sinks",   "per",           "centre-v",  "with-dropout", "layout",
+    "out-dtype",    "family",        "random",    "gpu",          "picture",
+    "cu-seqlens-q", "cu-seqlens-kv", "seqused-q", "seqused-kv",   NULL};
 
 /* --- the roofline of a call -------------------------------------------------
  */

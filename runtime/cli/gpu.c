@@ -43,6 +43,14 @@ static int upload_all(struct job *job, struct gpu_job *g)
             return rc;
         sequences_set(&g->args, (enum sequence_array)i, g->sequences[i].data);
     }
+    for (int i = 0; i < FP8_ARRAYS; i++) {
+        if (!job->fp8[i].t.data)
+            continue;
+        int rc = upload(job, &job->fp8[i].t, &g->fp8[i]);
+        if (rc)
+            return rc;
+        fp8_set(&g->args, (enum fp8_array)i, &g->fp8[i]);
+    }
     if (h->sinks) {
         g->args.sinks = &g->sinks;
         return upload(job, h->sinks, &g->sinks);
@@ -126,6 +134,9 @@ void gpu_finish(struct gpu_job *g)
     for (int i = 0; i < SEQ_ARRAYS; i++)
         if (g->sequences[i].data)
             facc_device_free(job->ctx, job->device, g->sequences[i].data);
+    for (int i = 0; i < FP8_ARRAYS; i++)
+        if (g->fp8[i].data)
+            facc_device_free(job->ctx, job->device, g->fp8[i].data);
     if (g->sinks.data)
         facc_device_free(job->ctx, job->device, g->sinks.data);
     if (g->args.workspace)

@@ -34,8 +34,8 @@ double attention_flops(const facc_args *a)
 }
 
 /* name: for the message when memory is out, which ends the process. */
-static facc_tensor new_tensor(const char *name, facc_dtype dtype, int rank,
-                              const int64_t *shape)
+facc_tensor new_tensor(const char *name, facc_dtype dtype, int rank,
+                       const int64_t *shape)
 {
     facc_tensor t = {.dtype = dtype, .rank = rank};
     char what[160];
@@ -256,7 +256,7 @@ static int load_qkv(const struct command *c, const struct options *o,
     const char *path[3] = {o->q, o->k, o->v};
     static const char *const name[3] = {"q", "k", "v"};
     struct array a[3]; /* the data is the job's at once, which frees it */
-    facc_dtype dtype = o->dtype;
+    facc_dtype dtype = o->per ? (facc_dtype)0 : o->dtype; /* fp8.c rounds */
     for (int i = 0; i < 3; i++) {
         if (!path[i])
             return cli_usage(c, "--%s FILE.npy is missing (or --random ...)",
@@ -272,7 +272,7 @@ static int load_qkv(const struct command *c, const struct options *o,
     }
     if (!dtype) /* the files' own, where the device runs it */
         dtype = a[0].t.dtype == FACC_F64 ? FACC_F32 : a[0].t.dtype;
-    if (!o->dtype && job->device >= 0 && dtype == FACC_F32)
+    if (!o->dtype && !o->per && job->device >= 0 && dtype == FACC_F32)
         dtype = FACC_BF16;
     for (int i = 0; i < 3; i++) {
         int rc = convert_array(path[i], &a[i], dtype);
@@ -285,7 +285,8 @@ static int load_qkv(const struct command *c, const struct options *o,
 
 static void random_qkv(const struct options *o, struct job *job)
 {
-    facc_dtype dtype = o->dtype           ? o->dtype
+    facc_dtype dtype = o->per             ? FACC_F32
+                       : o->dtype         ? o->dtype
                        : job->device >= 0 ? FACC_BF16
                                           : FACC_F32;
     job->args.q =
@@ -535,6 +536,8 @@ int job_prepare(const struct command *c, const struct options *o,
         rc = check_ranks(job);
     if (!rc)
         rc = sequences_fit(job);
+    if (!rc)
+        rc = fp8_load(c, o, job);
     if (rc)
         return rc;
     job->args.scale = o->scale;
@@ -567,6 +570,10 @@ void job_finish(struct job *job)
     for (int i = 0; i < SEQ_ARRAYS; i++)
         free(job->sequences[i].t.data);
     free(job->sinks.t.data);
+    for (int i = 0; i < FP8_ARRAYS; i++)
+        free(job->fp8[i].t.data);
+    for (int i = 0; i < 3; i++)
+        free(job->originals[i].data);
     free(job->tensors);
     free(job->params);
     facc_program_free(job->program);

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &command_run,     &command_check,   &command_bench,
-    &command_mask,    &command_compile, &command_emit,
-    &command_explain, &command_cache,   &command_doctor,
+    &command_run,     &command_check,  &command_bench,   &command_mask,
+    &command_compile, &command_emit,   &command_explain, &command_quantize,
+    &command_cache,   &command_doctor,
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -63,9 +63,20 @@ enum option_id {
     OPT_MEMORY,
     OPT_OUT_DTYPE,
     OPT_ROOFLINE,
-    OPT_GPU
+    OPT_GPU,
+    OPT_DESCALE_Q,
+    OPT_DESCALE_K,
+    OPT_DESCALE_V,
+    OPT_DESCALE_BLOCK,
+    OPT_V_MEAN,
+    OPT_V_IMAGE,
+    OPT_DESCALE,
+    OPT_PER,
+    OPT_HADAMARD,
+    OPT_POWER_OF_TWO,
+    OPT_CENTRE_V,
+    OPT_END
 };
-_Static_assert(OPT_GPU - OPT_HELP < 64, "bits of again()");
 
 static const struct option all_options[] = {
     {"help", no_argument, NULL, OPT_HELP},
@@ -122,6 +133,17 @@ static const struct option all_options[] = {
     {"dropout-seed", required_argument, NULL, OPT_DROPOUT_SEED},
     {"dropout-offset", required_argument, NULL, OPT_DROPOUT_OFFSET},
     {"with-dropout", no_argument, NULL, OPT_WITH_DROPOUT},
+    {"descale-q", required_argument, NULL, OPT_DESCALE_Q},
+    {"descale-k", required_argument, NULL, OPT_DESCALE_K},
+    {"descale-v", required_argument, NULL, OPT_DESCALE_V},
+    {"descale-block", required_argument, NULL, OPT_DESCALE_BLOCK},
+    {"v-mean", required_argument, NULL, OPT_V_MEAN},
+    {"v-image", required_argument, NULL, OPT_V_IMAGE},
+    {"descale", required_argument, NULL, OPT_DESCALE},
+    {"per", required_argument, NULL, OPT_PER},
+    {"hadamard", no_argument, NULL, OPT_HADAMARD},
+    {"power-of-two", no_argument, NULL, OPT_POWER_OF_TWO},
+    {"centre-v", no_argument, NULL, OPT_CENTRE_V},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -383,6 +405,13 @@ static const char **text_of(int id, struct options *o)
         {OPT_MANIFEST, &o->manifest},
         {OPT_GPU, &o->gpu},
         {OPT_DROPOUT, &o->dropout},
+        {OPT_DESCALE_Q, &o->descales[0]},
+        {OPT_DESCALE_K, &o->descales[1]},
+        {OPT_DESCALE_V, &o->descales[2]},
+        {OPT_DESCALE, &o->descale},
+        {OPT_V_MEAN, &o->v_mean},
+        {OPT_V_IMAGE, &o->v_image},
+        {OPT_PER, &o->per},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].id == id)
@@ -402,6 +431,9 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_PEERS        ? &o->peers
            : id == OPT_TIMINGS      ? &o->timings
            : id == OPT_ROOFLINE     ? &o->roofline
+           : id == OPT_HADAMARD     ? &o->hadamard
+           : id == OPT_POWER_OF_TWO ? &o->power_of_two
+           : id == OPT_CENTRE_V     ? &o->centre_v
                                     : NULL;
 }
 
@@ -437,6 +469,8 @@ static bool set_option(const struct command *c, int id, char *text,
         return set_seed(c, "dropout-offset", text, &o->dropout_offset);
     case OPT_THREADS:
         return parse_positive(c, "threads", text, &o->threads);
+    case OPT_DESCALE_BLOCK:
+        return parse_positive(c, "descale-block", text, &o->descale_block);
     case OPT_JOBS:
         return parse_positive(c, "jobs", text, &o->jobs);
     case OPT_SQ:
@@ -483,11 +517,11 @@ static void select_options(const char *const *allowed, struct option *out)
 
 /* True the second time: a value that nobody would look at is a mistake.
  * add_named sees to --tensor and --param. */
-static bool again(int id, uint64_t *seen)
+static bool again(int id, bool seen[OPT_END - OPT_HELP])
 {
-    uint64_t bit = (uint64_t)1 << (id - OPT_HELP);
-    bool was = (*seen & bit) != 0;
-    *seen |= bit;
+    bool *at = &seen[id - OPT_HELP];
+    bool was = *at;
+    *at = true;
     return was && id != OPT_TENSOR && id != OPT_PARAM;
 }
 
@@ -508,7 +542,7 @@ int options_parse(const struct command *c, int argc, char **argv,
     opterr = 0;
     optind = 1;
     const char *short_options = takes(allowed, "out") ? ":o:" : ":";
-    uint64_t seen = 0;
+    bool seen[OPT_END - OPT_HELP] = {false};
     for (;;) {
         int id = getopt_long(argc, argv, short_options, taken, NULL);
         if (id == -1)
@@ -524,7 +558,7 @@ int options_parse(const struct command *c, int argc, char **argv,
         if (id == '?')
             return cli_usage(c, "%s is no option of this command",
                              argv[optind - 1]);
-        if (optarg && again(id, &seen))
+        if (optarg && again(id, seen))
             return cli_usage(c, "--%s is given twice", option_name(id));
         if (!set_option(c, id, optarg, o))
             return EXIT_USAGE;

@@ -10,22 +10,23 @@ synchronising; arrays in host memory run on the CPU. torch.compile keeps a call
 whole. facc.flex has FlexAttention's calling convention."""
 import sys
 
-from . import _op
+from . import _abi, _op
 from ._calls import dropout_of, extras, find_program, run
 from ._core import Context, Declared, Kernel, Launch, Program, cpu_attention, default_context, version
 from ._error import Error
+from ._fp8 import Fp8, Quantized, quantize
 from ._sequences import BlockMask, lse_shape, need_layout, out_shape
 from ._tensor import array, empty_like
 
 __version__ = version()
-__all__ = ["BlockMask", "Context", "Declared", "Error", "Kernel", "Launch", "Program", "attention", "default_context",
-           "oracle", "version"]
+__all__ = ["BlockMask", "Context", "Declared", "Error", "Fp8", "Kernel", "Launch", "Program", "Quantized", "attention",
+           "default_context", "oracle", "quantize", "version"]
 
 
 def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None, out=None,
               return_lse=False, seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None,
               max_seqlen_q=None, max_seqlen_kv=None, block_mask=None, sinks=None, stream=None, dropout_p=0.0,
-              seed=None, offset=0):
+              seed=None, offset=0, fp8=None):
     """softmax(mask_mod(score_mod(scale * q k^T))) v.
 
     q [B, H, Sq, D], k [B, Hkv, Skv, D], v [B, Hkv, Skv, Dv], one element type,
@@ -68,24 +69,30 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
     weights, on the CPU and on any GPU; a training step takes another offset.
     The LSE is that without dropout.
 
+    fp8: q, k, v of float8_e4m3fn or float8_e5m2 (or uint8) stand for scaled
+    values: a facc.Fp8, for which facc.quantize has the rest. Results are bf16 on
+    the GPU, f32 else, unless `out` says otherwise.
+
     stream: the raw CUstream to launch on, as an integer; the default is the
     current one of q's framework. Neither it nor context is for torch.compile.
     Raises facc.Error: message, file, line."""
     if _op.is_wanted(q):
         _op.refuse_handles(context, stream)
+        if fp8 is not None:
+            raise Error(_abi.ERR_UNSUPPORTED, "fp8 is not for torch.compile yet")
         return _op.attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse,
                              seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
                              block_mask, sinks, dropout_p, seed, offset)
     program = find_program(score_mod, mask_mod, program, tensors, params, context)
     out, lse = run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q,
-                   max_seqlen_kv, block_mask, sinks, tensors=tensors, params=params, scale=scale,
+                   max_seqlen_kv, block_mask, sinks, fp8, tensors=tensors, params=params, scale=scale,
                    seqused_q=seqused_q, seqused_kv=seqused_kv, **dropout_of(dropout_p, seed, offset))
     return (out, lse) if return_lse else out
 
 
 def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None,
            seqused_q=None, seqused_kv=None, context=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None,
-           max_seqlen_kv=None, block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0):
+           max_seqlen_kv=None, block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0, fp8=None):
     """The same on host arrays, all arithmetic in double: output and LSE, f64."""
     q, k, v = array(q, "q"), array(k, "k"), array(v, "v")
     need_layout(cu_seqlens_q is not None, q=q, k=k, v=v)
@@ -94,7 +101,7 @@ def oracle(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, p
     lse = empty_like(q, lse_shape(q), "f64")
     cpu_attention(program, q, k, v, out, lse, f64=True, tensors=tensors, params=params, scale=scale,
                   seqused_q=seqused_q, seqused_kv=seqused_kv,
-                  **extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks),
+                  **extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks, fp8),
                   **dropout_of(dropout_p, seed, offset))
     return out, lse
 

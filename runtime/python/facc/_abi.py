@@ -99,6 +99,18 @@ class args(c.Structure):
                 ("dropout_seed", c.c_uint64), ("dropout_offset", c.c_uint64)]
 
 
+class quantize_args(c.Structure):
+    _fields_ = [("struct_size", size_t), ("in", tensor), ("out", tensor), ("scale", tensor), ("mean", tensor),
+                ("image", tensor), ("block", i32), ("power_of_two", i32), ("hadamard", i32), ("n_seqs", i32),
+                ("seed", c.c_uint64), ("cu_seqlens", ptr), ("max_seqlen", i32), ("device", i32), ("workspace", ptr),
+                ("workspace_size", size_t)]
+
+
+class quantize_variant(c.Structure):
+    _fields_ = [("struct_size", size_t), ("from", i32), ("to", i32), ("head_dim", i32), ("arch", i32),
+                ("device", i32), ("hadamard", i32), ("mean", i32), ("image", i32)]
+
+
 class kernel_info(c.Structure):
     _fields_ = [("struct_size", size_t), ("key", c.c_char * 33), ("family", c.c_char * 15),
                 ("arch", i32), ("tile_m", i32), ("tile_n", i32), ("warps", i32), ("stages", i32),
@@ -135,7 +147,7 @@ class device_info(c.Structure):
 
 
 STRUCTS = (error, tensor, compile_event, options, declaration, declared, variant, block_mask, args, kernel_info,
-           verdict_counts, cpu_options, system_info, device_info)
+           verdict_counts, cpu_options, quantize_args, quantize_variant, system_info, device_info)
 
 _out, _err, _size = c.POINTER(ptr), c.POINTER(error), c.POINTER(size_t)
 _args, _variant = c.POINTER(args), c.POINTER(variant)
@@ -164,6 +176,13 @@ FUNCTIONS = {  # name: (result, arguments)
     "kernel_launch": (i32, (ptr, _args, ptr, _err)),
     "kernel_bounds_report": (i32, (ptr, i32, _err)),
     "cpu_attention": (i32, (ptr, ptr, _args, c.POINTER(cpu_options), _err)),
+    "v_chunks": (i64, (i64, i32)),
+    "quantize": (i32, (ptr, c.POINTER(quantize_args), _err)),
+    "quantizer_get": (i32, (_out, ptr, c.POINTER(quantize_variant), _err)),
+    "quantizer_free": (None, (ptr,)),
+    "quantizer_load": (i32, (ptr, i32, _err)),
+    "quantizer_workspace_size": (i32, (ptr, c.POINTER(quantize_args), _size, _size, _err)),
+    "quantizer_launch": (i32, (ptr, c.POINTER(quantize_args), ptr, _err)),
     "verdict_map": (i32, (ptr, ptr, _args, i32, i32, i32, i32, ptr, ptr, c.POINTER(verdict_counts), _err)),
     "cache_clear": (i32, (ptr, c.POINTER(i64), _err)),
     "system": (i32, (ptr, c.POINTER(system_info), _err)),

@@ -31,10 +31,12 @@ def find_program(score_mod=None, mask_mod=None, program=None, tensors=None, para
 
 def out_dtype(dtype, on_gpu):
     """The element type of results, unless the caller gives the array."""
+    if on_gpu and dtype in ("e4m3", "e5m2"):
+        return "bf16"
     return dtype if on_gpu or dtype in ("f32", "f16", "bf16") else "f32"
 
 
-def extras(cu_q, cu_kv, max_q, max_kv, block_mask, sinks):
+def extras(cu_q, cu_kv, max_q, max_kv, block_mask, sinks, fp8=None):
     """What most calls have not, as keywords of Launch."""
     more = {}
     if cu_q is not None or cu_kv is not None or max_q is not None or max_kv is not None:
@@ -43,6 +45,8 @@ def extras(cu_q, cu_kv, max_q, max_kv, block_mask, sinks):
         more["block_mask"] = block_mask
     if sinks is not None:
         more["sinks"] = sinks
+    if fp8 is not None:
+        more["fp8"] = fp8
     return more
 
 
@@ -52,13 +56,15 @@ def dropout_of(dropout_p, seed, offset):
 
 
 def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
-        block_mask, sinks, **call):
+        block_mask, sinks, fp8=None, **call):
     """Output and LSE, which is None if it is not wanted."""
     q, k, v = array(q, "q", stream), array(k, "k", stream), array(v, "v", stream)
-    call.update(extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks))
+    call.update(extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks, fp8))
     packed = cu_seqlens_q is not None
     need_layout(packed, q=q, k=k, v=v)
     device, dtype = cuda_index(q), dtype_name(q, "q")
+    if fp8 is not None:
+        dtype = fp8.name_of(dtype)
     if device < 0:
         if out is None:
             out = empty_like(q, out_shape(q, v), out_dtype(dtype, False))
@@ -73,6 +79,10 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
         more["sinks"] = True
     if "dropout_p" in call:
         more["dropout"] = True
+    if dtype in ("e4m3", "e5m2"):  # kernels know of 13 fraction bits in sums of P V
+        more["centred_v"] = (fp8 is not None and fp8.v_mean is not None) or k.shape[-2] < 4096
+        if fp8 is not None and fp8.has_blocks:
+            more["block_scales"] = True
     if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],

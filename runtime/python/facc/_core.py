@@ -102,6 +102,7 @@ class Context:
         self._programs = {}     # of mods, by their texts and declarations (_mods.py)
         self._files = {}        # Programs of files, by inode, time and size
         self._loaded = set()    # devices with a kernel of ours
+        self._quantizers = {}   # handles of _fp8.py, by what is compiled in
 
     def close(self):
         """Waits for the devices in use, then frees everything. Programs and
@@ -114,6 +115,9 @@ class Context:
         for kernel in self._kernels:
             _lib.facc_kernel_free(kernel)
             kernel.value = None  # seen by its Kernel and Launches: an error, no crash
+        for quantizer in self._quantizers.values():
+            _lib.facc_quantizer_free(quantizer)
+        self._quantizers = {}
         for program in list(self._all):
             program.close()
         _lib.facc_ctx_free(self.handle)
@@ -263,13 +267,14 @@ def dtype_number(dtype, what):
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
              check_bounds=False, block_mask=False, packed=False, layout="any", family="auto", sinks=False,
-             dropout=False):
+             dropout=False, block_scales=False, centred_v=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
                         head_dim_v=_int32(head_dim_v, "head_dim_v"), arch=_int32(arch, "arch"),
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
                         block_mask=bool(block_mask), packed=bool(packed), sinks=bool(sinks),
+                        block_scales=bool(block_scales), centred_v=bool(centred_v),
                         layout=_choice(_abi.LAYOUTS, layout, "layout"),
                         family=_choice(_abi.FAMILIES, family, "family"), dropout=bool(dropout))
 
@@ -281,7 +286,8 @@ class Kernel:
     bring cu_seqlens_q and cu_seqlens_kv; else they must not), sinks (the same of
     sinks), dropout (True: launches may have dropout_p), layout ("any", or
     "aligned": launches have pointers and strides of 16 bytes' multiples, so that
-    no second code is needed for others), family ("auto": the best; "sm80" or
+    no second code is needed for others), block_scales (FP8, True: descales of
+    blocks of rows), centred_v (FP8, True: V has no channel means), family ("auto": the best; "sm80" or
     "sm90" alone)."""
 
     def __init__(self, program, **variant):
@@ -344,7 +350,7 @@ class Arguments:
 
     def __init__(self, program, q, k, v, out, lse, tensors=None, params=None, scale=None, seqused_q=None,
                  seqused_kv=None, cu_seqlens_q=None, cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None,
-                 block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0):
+                 block_mask=None, sinks=None, dropout_p=0.0, seed=None, offset=0, fp8=None):
         captured = [array(x, f"tensor '{d.name}'") for d, x in
                     zip(program.tensors, _pick(program.tensors, tensors, "tensor"))]
         out, lse, sinks = maybe_array(out, "out"), maybe_array(lse, "lse"), maybe_array(sinks, "sinks")
@@ -360,6 +366,8 @@ class Arguments:
         self._fill(a.o, out, "out", writable=True)
         if lse is not None:
             self._fill(a.lse, lse, "lse", writable=True)
+        if fp8 is not None:
+            fp8.set(self)
         if cu_seqlens_q is not None or cu_seqlens_kv is not None:
             set_packed(a, self.device, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv)
             for view in a.q, a.k, a.v, a.o:
