@@ -312,7 +312,7 @@ static bool dropout_fits(const struct check *c, const facc_args *a)
                     "dropout_p is %g, but the variant has no dropout: get a "
                     "kernel with facc_variant.dropout 1",
                     p);
-    if (a->v_mean && p > 0)
+    if (c->rules->gpu && a->v_mean && p > 0)
         return FAIL(c, FACC_ERR_UNSUPPORTED,
                     "dropout_p is %g, but v_mean stands for what all weights "
                     "give: put it into V",

@@ -61,6 +61,17 @@ void cpu_fp8_scores(const struct cpu_call *call, const struct cpu_cells *t,
     }
 }
 
+void cpu_fp8_sum(const struct cpu_call *call, const struct cpu_cells *t,
+                 const void *p, int ld, double *sums)
+{
+    for (int i = 0; i < t->rows; i++) {
+        const double *d = (const double *)p + (size_t)i * (size_t)ld;
+        const float *f = (const float *)p + (size_t)i * (size_t)ld;
+        for (int j = 0; j < t->n; j++)
+            sums[i] += call->f64 ? d[j] : (double)f[j];
+    }
+}
+
 void cpu_fp8_weights(const struct cpu_call *call, const struct cpu_cells *t,
                      void *p, int ld)
 {

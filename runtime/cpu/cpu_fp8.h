@@ -14,6 +14,9 @@ struct cpu_cells {
 /* s[i][j] *= descale_q of row i * descale_k of column j; s: FT, ld columns. */
 void cpu_fp8_scores(const struct cpu_call *call, const struct cpu_cells *t,
                     void *s, int ld);
+/* sums[i] += p[i][j] of all columns. */
+void cpu_fp8_sum(const struct cpu_call *call, const struct cpu_cells *t,
+                 const void *p, int ld, double *sums);
 /* p[i][j] *= descale_v of column j; weights of 0 stay 0. */
 void cpu_fp8_weights(const struct cpu_call *call, const struct cpu_cells *t,
                      void *p, int ld);

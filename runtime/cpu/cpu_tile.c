@@ -28,6 +28,7 @@ struct cpu_scratch {
     uint8_t *keep;     /* [M][N] */
     uint8_t *dead;     /* [M][N] masked cells; special V tiles only */
     double m[M], l[M]; /* running maximum, sum */
+    double used[M];    /* with v_mean: sum of the weights that V gets */
     int dv_pad;        /* Dv up to whole vectors */
 };
 
@@ -252,6 +253,7 @@ static void softmax_rows(const struct cpu_call *call, struct cpu_scratch *s,
             if (!call->f64)
                 alpha = (double)(float)alpha; /* l as O sees it */
             s->l[i] *= alpha;
+            s->used[i] *= alpha;
             k->scale_row(s->dv_pad, row_of(call, s->o, i, s->dv_pad), alpha);
         }
         s->l[i] += sum;
@@ -323,9 +325,11 @@ static bool run_tile(const struct cpu_call *call, struct cpu_scratch *s,
     if (special)
         note_dead(call, s, t);
     softmax_rows(call, s, t);
-    cpu_fp8_weights(call, &cells, s->s, N);
     if (call->dropout.drops)
         drop_rows(call, s, t);
+    if (call->args->v_mean != NULL)
+        cpu_fp8_sum(call, &cells, s->s, N, s->used);
+    cpu_fp8_weights(call, &cells, s->s, N);
     if (special)
         add_special(call, s, t);
     else
@@ -371,8 +375,8 @@ static void store_row(const struct cpu_call *call, struct cpu_scratch *s,
     for (int c = 0; c < call->size.Dv; c++) {
         double x = call->f64 ? ((const double *)row)[c]
                              : (double)((const float *)row)[c];
-        if (mean != NULL) /* of the weights that keys have, not sinks */
-            x += (double)mean[c] * s->l[i];
+        if (mean != NULL) /* times what keys have, not sinks, undropped */
+            x += (double)mean[c] * s->used[i];
         s->out[c] = all.sum == 0 ? 0 : x * all.factor / all.sum;
     }
     cpu_store_row((enum dtype)o->dtype, at(o, cu, t->b, t->h, t->q0 + i),
@@ -387,7 +391,7 @@ static void begin_rows(const struct cpu_call *call, struct cpu_scratch *s,
 {
     for (int i = 0; i < t->rows; i++) {
         s->m[i] = -INFINITY;
-        s->l[i] = 0;
+        s->l[i] = s->used[i] = 0;
     }
     memset(s->o, 0, (size_t)t->rows * (size_t)s->dv_pad * call->kernels->size);
     load_q(call, s, t);

@@ -121,7 +121,7 @@ alibi="run alibi.lua $qkv -o o.npy"
 # results
 want 0 'facc 0\.' "$facc" --version
 want 0 'doctor' "$facc" --help
-for c in run check bench mask compile emit explain cache doctor; do
+for c in run check bench mask compile emit explain quantize cache doctor; do
     want 0 'example: facc' "$facc" $c --help
 done
 want 0 'TFLOP' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse lse.npy --stats
@@ -323,6 +323,37 @@ want 2 'no option' "$facc" mask --mask 'q >= kv' --sinks sinks.npy
 want 0 'kHasSinks = false' "$facc" emit alibi.lua --what config
 want 0 'kHasSinks = true' "$facc" emit alibi.lua --what config --with-sinks
 want 0 'with attention sinks' "$facc" explain alibi.lua --with-sinks
+
+# FP8: files of quantize, and --per, which does it for one call
+want 0 '' "$facc" quantize q.npy --per 32 -o q8.npy --descale dq.npy
+want 0 '' "$facc" quantize k.npy --per head -o k8.npy --descale dk.npy
+want 0 '' "$facc" quantize v.npy --per head --power-of-two -o v8.npy --descale dv.npy --v-mean mean.npy --v-image image.npy
+fp8="--q q8.npy:e4m3 --k k8.npy:e4m3 --v v8.npy:e4m3 --device cpu --descale-q dq.npy --descale-k dk.npy --descale-v dv.npy"
+fp8="$fp8 --v-mean mean.npy"
+want 0 '' "$facc" run --mask 'q >= kv' $fp8 --descale-block 32 -o o8.npy
+want 0 '' "$facc" run --mask 'q >= kv' $fp8 --descale-block 32 --v-image image.npy:e4m3 -o image8.npy
+want 0 '' "$facc" run --mask 'q >= kv' $qkv -o exact8.npy
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import numpy as np
+o, image, exact, dv = (np.load(n + ".npy") for n in ("o8", "image8", "exact8", "dv"))
+assert 0.005 < np.linalg.norm(o - exact) / np.linalg.norm(exact) < 0.08
+assert np.array_equal(o, image)
+assert (np.log2(dv) % 1 == 0).all() and np.load("v8.npy").dtype == np.uint8
+P
+want 0 'of rounding +0\.0' "$facc" check --mask 'q >= kv' $qkv --dtype e4m3 --per 32 --centre-v
+want 0 '"rounding_error":' "$facc" check --random 1,2,1,40,50,32 --device cpu --dtype e5m2 --per tensor --hadamard --json
+want 0 TFLOP "$facc" bench $qkv --dtype e4m3 --per head --rounds 1
+want 1 'descale_block_q is 0, but descale_q has a value' "$facc" run $fp8 --stats
+want 1 'are for e4m3 and e5m2; q, k and v are f32' "$facc" run $qkv --descale-v dv.npy --stats
+want 2 '--per wants --dtype e4m3 or e5m2' "$facc" check $qkv --per head
+want 2 '--per is tensor, head or a number' "$facc" quantize q.npy --per 33 -o x.npy --descale y.npy
+want 2 '--hadamard and --centre-v go with --per' "$facc" check $qkv --dtype e4m3 --hadamard
+want 1 'hadamard: D is 16' "$facc" quantize q.npy --hadamard -o x.npy --descale y.npy
+want 1 'mean and hadamard exclude' "$facc" quantize q.npy --hadamard --v-mean m.npy -o x.npy --descale y.npy
+want 2 'one IN.npy is wanted' "$facc" quantize -o x.npy --descale y.npy
+want 2 'are wanted' "$facc" quantize q.npy -o x.npy
+want 1 'out: dtype is f16' "$facc" quantize q.npy --dtype f16 -o x.npy --descale y.npy
 
 # dropout: LSE as without, output with what is dropped; probability 0 is none
 drop='--dropout-seed 7 --dropout-offset 3'

@@ -73,6 +73,10 @@ class Fp8(unittest.TestCase):
                 d = facc.quantize(v, per=per, power_of_two=True, mean=True, image=image)
                 values = [value(x.data, x.scale, x.block, x.mean).astype(np.float32) for x in (a, b, d)]
                 self.check(a.data, b.data, d.data, facc.Fp8.of(a, b, d), values)
+                drop = dict(dropout_p=0.4, seed=9, mask_mod="q >= kv")
+                fp8 = facc.Fp8.of(a, b, d)
+                np.testing.assert_allclose(facc.attention(a.data, b.data, d.data, fp8=fp8, **drop),
+                                           facc.oracle(*values, **drop)[0], atol=4e-6)
                 if per == "head":
                     close = facc.attention(a.data, b.data, d.data, fp8=facc.Fp8.of(a, b, d))
                     exact = facc.attention(q, k, v)
