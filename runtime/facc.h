@@ -361,8 +361,8 @@ typedef struct facc_block_mask {
  * much as theirs). Decisions have 16 bits: dropout_p counts as the nearest
  * multiple of 2^-16, at most 1 - 2^-16, also in what is divided by; below 2^-17
  * it is none. 0 gives the same bits as a call without dropout. A dropped weight
- * is 0 times its row of V: NaN where that is infinite or NaN. Not with v_mean,
- * and not in FP8 kernels: FACC_ERR_UNSUPPORTED. */
+ * is 0 times its row of V: NaN where that is infinite or NaN. On the GPU not
+ * with v_mean, and not in FP8 kernels: FACC_ERR_UNSUPPORTED. */
 typedef struct facc_args {
     size_t struct_size;
     facc_tensor q, k, v, o, lse;

@@ -218,10 +218,6 @@ static bool mean_fits(const struct check *c)
     const facc_tensor *t = &c->a->mean;
     if (!t->data)
         return true;
-    if (c->a->hadamard)
-        return FAIL(c, FACC_ERR_ARGUMENT,
-                    "mean and hadamard exclude each other: the mean is of V, "
-                    "hadamard of Q and K");
     return rank_is(c, "mean", t, 3, layout) && is_f32(c, "mean", t) &&
            aligned_to(c, "mean", t, sizeof(float)) && writable(c, "mean", t) &&
            extent_is(c, "mean", t, 0, c->z->B, layout) &&
@@ -272,6 +268,10 @@ static bool image_fits(const struct check *c)
 static bool hadamard_fits(const struct check *c)
 {
     const int D = c->z->D;
+    if (c->a->hadamard && c->a->mean.data)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "mean and hadamard exclude each other: the mean is of V, "
+                    "hadamard of Q and K");
     if (!c->a->hadamard || D == 32 || D == 64 || D == 128 || D == 256)
         return true;
     return FAIL(c, FACC_ERR_UNSUPPORTED,

@@ -130,6 +130,7 @@ if [ $long = 1 ]; then
     step "tracer, 30,000 random mods" build/release/test_tracer 30000 1000000
     step "verdicts, 100,000,000 tiles" build/release/test_verdict 100000000
     step "rewriting, 300,000 random expressions" build/release/test_rewrite 300000
+    step "FP8, rounding and transposing kernels on the CPU" build/venv/bin/python tests/gpu/quantize_host.py
     step "schedules, the kernels on the CPU" build/venv/bin/python tests/gpu/schedule_host.py
     step "sm90, the warps on the CPU" build/venv/bin/python tests/gpu/pipeline_host.py --cases 1000
     step "threads, ThreadSanitizer" threads
@@ -142,6 +143,7 @@ fi
 step "hostile input, libFuzzer" sh tests/hostile/fuzz.sh $((long ? 1800 : 20))
 step "GPU" gpu tests/gpu/run_all.py
 step "GPU, conformance table" table
+step "GPU, rounding to FP8" gpu tests/gpu/quantize.py
 step "GPU, random mods" gpu tests/gpu/fuzz.py
 step "GPU, compute-sanitizer" gpu tests/gpu/sanitize.py
 step "GPU, DRAM traffic" gpu tests/gpu/dram.py

@@ -325,10 +325,10 @@ want 0 'kHasSinks = true' "$facc" emit alibi.lua --what config --with-sinks
 want 0 'with attention sinks' "$facc" explain alibi.lua --with-sinks
 
 # FP8: files of quantize, and --per, which does it for one call
-want 0 '' "$facc" quantize q.npy --per 32 -o q8.npy --descale dq.npy
-want 0 '' "$facc" quantize k.npy --per head -o k8.npy --descale dk.npy
-want 0 '' "$facc" quantize v.npy --per head --power-of-two -o v8.npy --descale dv.npy --v-mean mean.npy --v-image image.npy
-fp8="--q q8.npy:e4m3 --k k8.npy:e4m3 --v v8.npy:e4m3 --device cpu --descale-q dq.npy --descale-k dk.npy --descale-v dv.npy"
+want 0 '' "$facc" quantize q.npy --per 32 -o qf8.npy --descale dq.npy
+want 0 '' "$facc" quantize k.npy --per head -o kf8.npy --descale dk.npy
+want 0 '' "$facc" quantize v.npy --per head --power-of-two -o vf8.npy --descale dv.npy --v-mean mean.npy --v-image image.npy
+fp8="--q qf8.npy:e4m3 --k kf8.npy:e4m3 --v vf8.npy:e4m3 --device cpu --descale-q dq.npy --descale-k dk.npy --descale-v dv.npy"
 fp8="$fp8 --v-mean mean.npy"
 want 0 '' "$facc" run --mask 'q >= kv' $fp8 --descale-block 32 -o o8.npy
 want 0 '' "$facc" run --mask 'q >= kv' $fp8 --descale-block 32 --v-image image.npy:e4m3 -o image8.npy
@@ -339,7 +339,7 @@ import numpy as np
 o, image, exact, dv = (np.load(n + ".npy") for n in ("o8", "image8", "exact8", "dv"))
 assert 0.005 < np.linalg.norm(o - exact) / np.linalg.norm(exact) < 0.08
 assert np.array_equal(o, image)
-assert (np.log2(dv) % 1 == 0).all() and np.load("v8.npy").dtype == np.uint8
+assert (np.log2(dv) % 1 == 0).all() and np.load("vf8.npy").dtype == np.uint8
 P
 want 0 'of rounding +0\.0' "$facc" check --mask 'q >= kv' $qkv --dtype e4m3 --per 32 --centre-v
 want 0 '"rounding_error":' "$facc" check --random 1,2,1,40,50,32 --device cpu --dtype e5m2 --per tensor --hadamard --json
