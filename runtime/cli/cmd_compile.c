@@ -252,7 +252,8 @@ static int check_usage(const struct options *o)
     if (o->manifest &&
         (o->n_positional || expressions || o->dtypes || o->head_dims ||
          o->out_dtype || o->packed || o->block_mask || o->with_sinks ||
-         o->per || o->centre_v || o->check_bounds || o->layout || o->family))
+         o->with_dropout || o->per || o->centre_v || o->check_bounds ||
+         o->layout || o->family))
         return cli_usage(&command_compile,
                          "--manifest has its own programs and variants: only "
                          "--arch, --jobs, --memory and --json go with it");
