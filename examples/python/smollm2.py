@@ -145,9 +145,7 @@ def main():
     xp = np
     if args.torch or args.device != "cpu":
         import torch as xp
-    folder = ROOT / "build" / "smollm2"
-    folder.mkdir(parents=True, exist_ok=True)
-    gguf = Gguf(args.gguf or find_gguf(folder))
+    gguf = Gguf(args.gguf or find_gguf(ROOT / "build" / "smollm2"))
     tokenizer, model = Tokenizer(gguf), Model(gguf, xp, args.device)
     darwin, genesis = tokenizer.encode(DARWIN.read_text().strip()), tokenizer.encode(GENESIS)
     same = [

