@@ -130,8 +130,6 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
     plan->config.block_scales = v->block_scales != 0;
-    plan->config.promotes =
-        dtype_is_fp8((enum dtype)v->dtype) && v->centred_v == 0;
     plan->config.dropout = v->dropout != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;

@@ -129,6 +129,18 @@ static const struct sm90_rule sm90_rules[] = {
 };
 enum { SM90_SHARED = 227 * 1024 };
 
+/* The same for FP8. Reasons are those of the prototype that was timed (issue
+ * 6): three groups hide each other's latency, and 192 rows read K and V less
+ * often than 128; columns are a multiple of a step, 32, and what 160 registers
+ * hold. */
+static const struct sm90_rule fp8_rules[] = {
+    {64, 64, 192, 96, 2, 4},
+    {128, 128, 192, 96, 2, 4},
+    {128, 128, 192, 96, 2, 2}, /* with a copy of the output */
+    {256, 256, 128, 96, 1, 2}, /* never with one */
+};
+enum { FP8_MAX_PROMOTED = 128 };
+
 static int padded(int dim)
 {
     return (dim + 15) / 16 * 16;
@@ -170,27 +182,52 @@ static bool check_dim(const char *name, int dim, struct diag *d)
     return true;
 }
 
+static bool is_fp8(const facc_variant *v)
+{
+    return v->dtype == FACC_E4M3 || v->dtype == FACC_E5M2;
+}
+
+static bool check_fp8_dims(const facc_variant *v, struct diag *d)
+{
+    const int dim = v->head_dim;
+    if ((dim != 64 && dim != 128 && dim != 256) ||
+        (v->head_dim_v != 0 && v->head_dim_v != dim))
+        return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
+                        "head dims %d and %d: the kernels for FP8 take 64, 128 "
+                        "or 256, the same for V; pad the tensors with zeros",
+                        dim, v->head_dim_v == 0 ? dim : v->head_dim_v);
+    return true;
+}
+
 static bool check_variant(const facc_variant *v, int arch, enum dtype out_dtype,
                           struct diag *d)
 {
     const enum dtype dtype = (enum dtype)v->dtype;
+    const bool fp8 = is_fp8(v);
     if (arch < 80)
         return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
                         "architecture sm_%d is too old: sm_80 (Ampere) or "
                         "later is needed; the CPU path runs everywhere",
                         arch);
-    if (dtype != DTYPE_F16 && dtype != DTYPE_BF16)
+    if (dtype != DTYPE_F16 && dtype != DTYPE_BF16 && !fp8)
         return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
-                        "dtype %s: GPU kernels take Q, K and V in f16 or "
-                        "bf16; convert the tensors or use the CPU path",
+                        "dtype %s: GPU kernels take Q, K and V in f16, bf16, "
+                        "e4m3 or e5m2; convert the tensors or use the CPU path",
                         dtype_name(dtype));
+    if (fp8 && arch != 90)
+        return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
+                        "dtype %s: the kernels for FP8 need sm_90, this is for "
+                        "sm_%d; convert the tensors or use the CPU path",
+                        dtype_name(dtype), arch);
     if (out_dtype != DTYPE_F16 && out_dtype != DTYPE_BF16 &&
         out_dtype != DTYPE_F32)
         return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
                         "out_dtype %s: GPU kernels write f16, bf16 or f32",
                         dtype_name(out_dtype));
-    return check_dim("head_dim", v->head_dim, d) &&
-           (v->head_dim_v == 0 || check_dim("head_dim_v", v->head_dim_v, d));
+    return fp8 ? check_fp8_dims(v, d)
+               : check_dim("head_dim", v->head_dim, d) &&
+                     (v->head_dim_v == 0 ||
+                      check_dim("head_dim_v", v->head_dim_v, d));
 }
 
 /* ---- families ----------------------------------------------------------- */
@@ -228,6 +265,14 @@ int select_families(const facc_variant *v, int arch,
                         (int)v->family);
     if (v->family == FACC_FAMILY_SM90 && !sm90_possible(v, arch, d))
         return 0;
+    if (is_fp8(v)) { /* sm90 or nothing */
+        if (v->family == FACC_FAMILY_SM80)
+            return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
+                            "family sm80 takes no FP8: leave variant.family "
+                            "at FACC_FAMILY_AUTO");
+        out[0] = FACC_FAMILY_SM90;
+        return arch != 90 || sm90_possible(v, arch, d); /* select_config */
+    }
     if (v->family == FACC_FAMILY_SM80 || !sm90_possible(v, arch, NULL)) {
         out[0] = FACC_FAMILY_SM80;
         return 1;
@@ -280,9 +325,15 @@ static int extra_room(const struct unit_config *c, int rows)
 }
 
 /* Q, K and V in panels of 64 columns, and extra ones: what the template lays
- * out, but for its barriers and tables. */
+ * out, but for its barriers and tables. FP8: bytes as they are, and the copy of
+ * the output. */
 static int panel_bytes(const struct unit_config *c)
 {
+    if (dtype_is_fp8(c->dtype)) {
+        const int copy = c->promotes ? 4 * c->tile_m * c->head_dim_v : 0;
+        return copy + c->q_buffers * c->tile_m * c->head_dim +
+               c->stages * c->tile_n * (c->head_dim + c->head_dim_v);
+    }
     const int qk = (c->head_dim + 63) / 64, v = (c->head_dim_v + 63) / 64;
     const int extra = c->q_buffers * c->tile_m / 64 * extra_room(c, 64) +
                       c->stages * extra_room(c, c->tile_n);
@@ -293,11 +344,14 @@ static int panel_bytes(const struct unit_config *c)
 static bool sm90_tile(struct unit_config *c)
 {
     const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
-    const size_t n = sizeof sm90_rules / sizeof sm90_rules[0];
+    const bool fp8 = dtype_is_fp8(c->dtype);
+    const struct sm90_rule *rules = fp8 ? fp8_rules : sm90_rules;
+    const size_t n = fp8 ? sizeof fp8_rules / sizeof fp8_rules[0]
+                         : sizeof sm90_rules / sizeof sm90_rules[0];
     c->family = "sm90";
     c->shared_bytes = SM90_SHARED;
     for (size_t i = 0; i < n; i++) {
-        const struct sm90_rule *r = &sm90_rules[i];
+        const struct sm90_rule *r = &rules[i];
         if (dim > r->max_dim || c->head_dim_v > r->max_dim_v)
             continue;
         c->tile_m = r->tile_m;
@@ -317,8 +371,9 @@ bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
 {
     (void)mod_cost; /* see tile_rules */
     const enum dtype dtype = (enum dtype)v->dtype;
-    const enum dtype out_dtype =
-        v->out_dtype == 0 ? dtype : (enum dtype)v->out_dtype;
+    const enum dtype out_dtype = v->out_dtype != 0 ? (enum dtype)v->out_dtype
+                                 : is_fp8(v)       ? DTYPE_BF16
+                                                   : dtype;
     if (!check_variant(v, arch, out_dtype, d))
         return false;
 
@@ -329,7 +384,9 @@ bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
                                                              : v->head_dim_v,
                             .check_bounds = v->check_bounds != 0,
                             .block_mask = v->block_mask != 0,
-                            .dot = dot};
+                            .promotes = is_fp8(v) && v->centred_v == 0 &&
+                                        v->head_dim <= FP8_MAX_PROMOTED,
+                            .dot = is_fp8(v) ? NULL : dot};
     if (family == FACC_FAMILY_SM90
             ? !sm90_tile(&c)
             : !sm80_tile(&c, arch, has_mask || c.block_mask))

@@ -134,7 +134,7 @@ static const char *leaf(struct emitter *e, enum place p, ir_ref r)
                                  ? "(int)args.params[%" PRId64 "].i"
                                  : "args.params[%" PRId64 "].i",
                              n->i);
-    return "(s * args.scale)"; /* SCORE */
+    return writer_format(e, "(s * %s)", writer_scale(e, false)); /* SCORE */
 }
 
 /* --- loads --------------------------------------------------------------- */

@@ -29,11 +29,9 @@ static const char *value_of(struct emitter *e, enum place p,
     case MEMBER_LOG2:
         return writer_format(e, "facc_fold(%s, kLog2e)", expr_text(e, p, r));
     case MEMBER_SCALE:
-        return writer_format(e, "facc_fold(%s, args.scale)",
-                             expr_text(e, p, r));
     case MEMBER_SCALE_LOG2:
-        return writer_format(e, "facc_fold(%s, args.scale_log2)",
-                             expr_text(e, p, r));
+        return writer_format(e, "facc_fold(%s, %s)", expr_text(e, p, r),
+                             writer_scale(e, kind == MEMBER_SCALE_LOG2));
     case MEMBER_RECIPROCAL:
         return writer_format(e, "facc_reciprocal(%s)", expr_text(e, p, r));
     case MEMBER_RECIPROCAL_LOG2:

@@ -37,7 +37,7 @@ static bool is_slope(const struct emitter *e, enum place p, ir_ref r)
 /* alpha times the scale (times log2(e)) as one factor. */
 static const char *scale(struct emitter *e, ir_ref alpha, bool in_log2)
 {
-    const char *plain = in_log2 ? "args.scale_log2" : "args.scale";
+    const char *plain = writer_scale(e, in_log2);
     if (is_const(e, alpha, 1))
         return plain;
     const enum place where = factor_home(e, PLACE_SCORE, alpha);
@@ -260,7 +260,7 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
     if (n->op == IR_CONST_F)
         return const_times_log2e(e, n->f);
     if (n->op == IR_SCORE)
-        return "(s * args.scale_log2)";
+        return writer_format(e, "(s * %s)", writer_scale(e, true));
     if (p == PLACE_SCORE && !e->affine[r].affine && is_slope(e, p, r))
         return slope(e, r, IR_NONE);
     if (is_wider(e, p, r))

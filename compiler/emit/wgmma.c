@@ -5,17 +5,19 @@
  * unit.c. */
 #include "compiler/emit/emit.h"
 
-/* One step of a product goes over 16 columns of Q and K (32 bytes of a
- * panel's row) or 16 rows of V (of 128 bytes). Descriptors count in units of
- * 16 bytes. */
-enum {
-    UNIT = 16,
-    STEP = 16,
-    STEPS_PER_PANEL = 4,
-    ROW_BYTES = 128,
-    Q_ROWS = 64,
-    STEP_BYTES = 2 * STEP,
-    V_STEP_BYTES = STEP * ROW_BYTES
+/* Descriptors count in units of 16 bytes. A panel of Q has 64 rows. */
+enum { UNIT = 16, Q_ROWS = 64, STEP_BYTES = 32 };
+
+/* What the instructions are about. One step of a product goes over 32 bytes of
+ * a row of Q and K, and so many rows of V. */
+struct shape {
+    int step;      /* elements of 32 bytes */
+    const char *k; /* as the instruction says it */
+    const char *types_qk, *types_pv;
+    int row_bytes, v_row_bytes; /* of a panel of Q and K, of V */
+    int v_step_bytes;           /* from one step's V to the next */
+    int p_columns;              /* of P in a register */
+    const char *transposed_qk, *transposed_v; /* operands only 16 bits have */
 };
 
 /* High word of the descriptors of rows of so many bytes: a swizzle as wide as
@@ -25,6 +27,35 @@ static const char *descriptor_high(int row_bytes)
     return row_bytes == 32   ? "0xc0000010"
            : row_bytes == 64 ? "0x80000020"
                              : "0x40000040";
+}
+
+static struct shape shape_of(const struct unit_config *c)
+{
+    if (dtype_is_fp8(c->dtype)) {
+        const bool e5m2 = c->dtype == DTYPE_E5M2;
+        return (struct shape){.step = 32,
+                              .k = "k32",
+                              .types_qk = e5m2 ? "e5m2.e5m2" : "e4m3.e4m3",
+                              .types_pv = e5m2 ? "e4m3.e5m2"
+                                               : "e4m3.e4m3", /* P is e4m3 */
+                              .row_bytes = c->head_dim <= 64 ? 64 : 128,
+                              .v_row_bytes = 32,
+                              .v_step_bytes = 32 * c->head_dim_v,
+                              .p_columns = 4,
+                              .transposed_qk = "",
+                              .transposed_v = ""};
+    }
+    const bool f16 = c->dtype == DTYPE_F16;
+    return (struct shape){.step = 16,
+                          .k = "k16",
+                          .types_qk = f16 ? "f16.f16" : "bf16.bf16",
+                          .types_pv = f16 ? "f16.f16" : "bf16.bf16",
+                          .row_bytes = 128,
+                          .v_row_bytes = 128,
+                          .v_step_bytes = 16 * 128,
+                          .p_columns = 2,
+                          .transposed_qk = ", 0, 0",
+                          .transposed_v = ", 1"};
 }
 
 static const char head[] =
@@ -93,11 +124,6 @@ static void add_operands(struct strbuf *out, int n,
 
 /* --- products ------------------------------------------------------------ */
 
-static const char *type_name(const struct unit_config *c)
-{
-    return c->dtype == DTYPE_F16 ? "f16.f16" : "bf16.bf16";
-}
-
 /* A descriptor that many bytes behind an operand's. */
 static void add_descriptor(struct strbuf *out, const char *name, int operand,
                            int bytes, int row_bytes)
@@ -117,7 +143,7 @@ struct columns {
 
 static struct columns head_columns(const struct unit_config *c)
 {
-    return (struct columns){c->head_dim, ROW_BYTES, 0, 0};
+    return (struct columns){c->head_dim, shape_of(c).row_bytes, 0, 0};
 }
 
 /* Behind the panels of the head dim: extra.cuh. */
@@ -127,19 +153,18 @@ static struct columns extra_columns(const struct unit_config *c)
     return (struct columns){n,
                             n <= 16   ? 32
                             : n <= 32 ? 64
-                                      : ROW_BYTES,
-                            panels * Q_ROWS * ROW_BYTES,
-                            panels * c->tile_n * ROW_BYTES};
+                                      : 128,
+                            panels * Q_ROWS * 128, panels * c->tile_n * 128};
 }
 
-/* One step for each 16 of them. started: the first adds to S, too. */
+/* One step for each 32 bytes of a row. started: the first adds to S, too. */
 static void add_steps(const struct unit_config *c, const struct columns *x,
                       bool started, struct strbuf *out)
 {
-    const int n = c->tile_n / 2;
-    for (int k = 0; k < (x->n + STEP - 1) / STEP; k++) {
-        const int panel = k / STEPS_PER_PANEL,
-                  inside = k % STEPS_PER_PANEL * STEP_BYTES;
+    const struct shape s = shape_of(c);
+    const int n = c->tile_n / 2, per_panel = x->row_bytes / STEP_BYTES;
+    for (int k = 0; k < (x->n + s.step - 1) / s.step; k++) {
+        const int panel = k / per_panel, inside = k % per_panel * STEP_BYTES;
         add_descriptor(out, "a", n,
                        x->q_bytes + panel * Q_ROWS * x->row_bytes + inside,
                        x->row_bytes);
@@ -147,9 +172,10 @@ static void add_steps(const struct unit_config *c, const struct columns *x,
                        x->k_bytes + panel * c->tile_n * x->row_bytes + inside,
                        x->row_bytes);
         strbuf_addf(out,
-                    "        \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s "
-                    "\" FACC_SCORES \", a, b, %s, 1, 1, 0, 0;\\n\"\n",
-                    c->tile_n, type_name(c), k || started ? "more" : "first");
+                    "        \"wgmma.mma_async.sync.aligned.m64n%d%s.f32.%s "
+                    "\" FACC_SCORES \", a, b, %s, 1, 1%s;\\n\"\n",
+                    c->tile_n, s.k, s.types_qk, k || started ? "more" : "first",
+                    s.transposed_qk);
     }
 }
 
@@ -202,30 +228,37 @@ static void add_multiply_qk(const struct unit_config *c, struct strbuf *out)
 
 static void add_multiply_pv(const struct unit_config *c, struct strbuf *out)
 {
-    const int n = c->tile_n / 4;
-    strbuf_add(
-        out, "\n// O = P V, or O + P V. p[2 n + i]: columns 8 n + 2 t and the "
-             "next, row g + 8 i. Commits one group.\n"
-             "__device__ __forceinline__ void multiply_pv(const unsigned "
-             "(&p)[kTileN / 4], unsigned v, bool accumulate)\n{\n"
-             "    asm volatile(\n"
-             "        \"{\\n\"\n"
-             "        \".reg .pred first, more;\\n\"\n"
-             "        \".reg .b32 low;\\n\"\n"
-             "        \".reg .b64 b;\\n\"\n");
+    const struct shape s = shape_of(c);
+    const int n = c->tile_n / (2 * s.p_columns);
+    strbuf_add(out,
+               s.p_columns == 2
+                   ? "\n// O = P V, or O + P V. p[2 n + i]: columns 8 n + 2 t "
+                     "and the next, row g + 8 i. Commits one group.\n"
+                   : "\n// O = P V, or O + P V. p[2 n + i]: columns 16 n + 2 t "
+                     "and the next, and those 8 further, row g + 8 i. "
+                     "Commits one group.\n");
+    strbuf_addf(out,
+                "__device__ __forceinline__ void multiply_pv(const unsigned "
+                "(&p)[kTileN / %d], unsigned v, bool accumulate)\n{\n"
+                "    asm volatile(\n"
+                "        \"{\\n\"\n"
+                "        \".reg .pred first, more;\\n\"\n"
+                "        \".reg .b32 low;\\n\"\n"
+                "        \".reg .b64 b;\\n\"\n",
+                2 * s.p_columns);
     strbuf_addf(out,
                 "        \"setp.ne.u32 first, %%%d, 0;\\n\"\n"
                 "        \"setp.eq.u32 more, 0, 0;\\n\"\n"
                 "        \"wgmma.fence.sync.aligned;\\n\"\n",
                 n + 1);
-    for (int k = 0; k < c->tile_n / STEP; k++) {
-        add_descriptor(out, "b", n, k * V_STEP_BYTES, ROW_BYTES);
+    for (int k = 0; k < c->tile_n / s.step; k++) {
+        add_descriptor(out, "b", n, k * s.v_step_bytes, s.v_row_bytes);
         strbuf_addf(out,
-                    "        \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s "
-                    "\" FACC_OUTPUT \", {%%%d,%%%d,%%%d,%%%d}, b, %s, 1, 1, "
-                    "1;\\n\"\n",
-                    c->head_dim_v, type_name(c), 4 * k, 4 * k + 1, 4 * k + 2,
-                    4 * k + 3, k ? "more" : "first");
+                    "        \"wgmma.mma_async.sync.aligned.m64n%d%s.f32.%s "
+                    "\" FACC_OUTPUT \", {%%%d,%%%d,%%%d,%%%d}, b, %s, 1, 1%s;"
+                    "\\n\"\n",
+                    c->head_dim_v, s.k, s.types_pv, 4 * k, 4 * k + 1, 4 * k + 2,
+                    4 * k + 3, k ? "more" : "first", s.transposed_v);
     }
     strbuf_add(out, "        \"wgmma.commit_group.sync.aligned;\\n\"\n"
                     "        \"}\\n\"\n"

@@ -31,6 +31,13 @@ void writer_add_line(struct emitter *e, struct strbuf *out, ir_ref r)
         strbuf_addf(out, "#line %u \"%s\"\n", line, e->file);
 }
 
+const char *writer_scale(const struct emitter *e, bool log2)
+{
+    if (dtype_is_fp8(e->config->dtype))
+        return log2 ? "t.scale_log2" : "t.scale";
+    return log2 ? "args.scale_log2" : "args.scale";
+}
+
 const char *writer_bare(struct emitter *e, const char *text)
 {
     const size_t n = strlen(text);

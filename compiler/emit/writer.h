@@ -114,6 +114,9 @@ struct emitter {
 /* Text in the arena. */
 const char *writer_format(struct emitter *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The factor of the raw product, or that times log2(e): the softmax scale, with
+ * the descales of Q and K where there are any. */
+const char *writer_scale(const struct emitter *e, bool log2);
 /* Without the parentheses that enclose the whole text. */
 const char *writer_bare(struct emitter *e, const char *text);
 /* "const type name = value;" in the place, after #line of the node. Returns

@@ -4,7 +4,7 @@
 // A thread's first column is kv0 + 2t; its other ones differ by constants c = 8 block + (0 or 1).
 //
 // The family has defined: kBlocksM, kBlocksN, kRowsPerWarp; Scores, Rows; Work with t, q0, classes;
-// Stage, which has CellTables; kRawScores.
+// Stage, which has CellTables; kRawScores; raw_factor(args, w), from raw scores to log2 units.
 #pragma once
 
 #include "common/blocks.cuh"
@@ -121,7 +121,7 @@ __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &
                 y = Variant::score(args, w.t, rows[m][half], col, diag, at.base[m][half], raw, q,
                                    at.kv_first, c);
             else if constexpr (kScore && !kRaw)
-                y = raw * args.scale_log2;
+                y = raw * raw_factor(args, w);
             bool counts = true;
             if constexpr (kMask && Variant::kHasMask)
                 counts = Variant::mask(args, w.t, rows[m][half], col, diag, at.base[m][half], raw,

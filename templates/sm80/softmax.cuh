@@ -4,6 +4,10 @@
 #include "sm80/multiply.cuh"
 #include "sm80/stage.cuh"
 // after what they ask of a family:
+__device__ __forceinline__ float raw_factor(const KernelArgs &args, const Work &)
+{
+    return args.scale_log2;
+}
 #include "common/dropout.cuh"
 #include "common/score.cuh"
 

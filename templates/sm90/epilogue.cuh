@@ -2,7 +2,7 @@
 // give 0 and -inf, or their sink; rows between the used query length and the sequence's own 0 and
 // -inf.
 #pragma once
-#include "sm90/softmax.cuh"
+#include "sm90/shape.cuh"
 // after what it asks of a family:
 #include "common/sinks.cuh"
 
@@ -43,14 +43,14 @@ __device__ __forceinline__ void transpose_quad(unsigned (&x)[4])
 
 // A pair of a row's neighbours in O.
 __device__ __forceinline__ unsigned output_pair(const float (&o)[kBlocksV][4], int n, int half,
-                                                const float (&by)[2])
+                                                const Factors &by)
 {
-    return pack_pair<kOutElement>(o[n][2 * half] * by[half], o[n][2 * half + 1] * by[half]);
+    return pack_pair<kOutElement>(output_at(o, n, half, 0, by), output_at(o, n, half, 1, by));
 }
 
 // From registers; a quad writes 64 contiguous bytes of a row at once.
 __device__ __forceinline__ void store_direct(const KernelArgs &args, const Target &to,
-                                             const float (&o)[kBlocksV][4], const float (&by)[2],
+                                             const float (&o)[kBlocksV][4], const Factors &by,
                                              const bool (&attends)[2])
 {
 #pragma unroll
@@ -85,7 +85,7 @@ __device__ __forceinline__ void clear_rows(unsigned own, const bool (&attends)[2
 // Through this warp's part of `stage`, in panels of 64 columns with TMA's swizzle: while the tensor
 // cores go on.
 __device__ __forceinline__ void store_staged(const KernelArgs &args, const Work &w, unsigned stage,
-                                             const float (&o)[kBlocksV][4], const float (&by)[2],
+                                             const float (&o)[kBlocksV][4], const Factors &by,
                                              const bool (&attends)[2])
 {
     const int lane = threadIdx.x % 32, rows = threadIdx.x / 32 * kRowsPerWarp;
@@ -117,7 +117,7 @@ __device__ __forceinline__ void store_staged(const KernelArgs &args, const Work 
 }
 
 __device__ __forceinline__ void store_f32(const KernelArgs &args, const Target &to,
-                                          const float (&o)[kBlocksV][4], const float (&by)[2],
+                                          const float (&o)[kBlocksV][4], const Factors &by,
                                           const bool (&attends)[2])
 {
 #pragma unroll
@@ -127,8 +127,8 @@ __device__ __forceinline__ void store_f32(const KernelArgs &args, const Target &
 #pragma unroll
         for (int n = 0; n < kBlocksV; ++n)
             if (to.exists(half)) {
-                row[8 * n] = attends[half] ? o[n][2 * half] * by[half] : 0.0f;
-                row[8 * n + 1] = attends[half] ? o[n][2 * half + 1] * by[half] : 0.0f;
+                row[8 * n] = attends[half] ? output_at(o, n, half, 0, by) : 0.0f;
+                row[8 * n + 1] = attends[half] ? output_at(o, n, half, 1, by) : 0.0f;
             }
     }
 }
@@ -145,9 +145,10 @@ __device__ __forceinline__ void whole_rows(const RowState &state, RowSum (&rows)
     }
 }
 
-// The accumulator is read: no product may be in flight. stage: of this group.
+// The accumulator is read: no product may be in flight. stage: of this group; promoter: has what
+// else is in the sums.
 __device__ __forceinline__ void write_output(const KernelArgs &args, const Work &w, unsigned stage,
-                                             const RowSum (&rows)[2])
+                                             const RowSum (&rows)[2], const Promoter &promoter)
 {
     constexpr float kLn2 = 0.693147180559945f;
     const Target to(w);
@@ -174,12 +175,13 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
         to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing);
     }
     read_output(o);
+    const Factors &factors = factors_of(w, rows, by, promoter);
     if constexpr (kOutElement == kElementF32)
-        store_f32(args, to, o, by, attends);
+        store_f32(args, to, o, factors, attends);
     else if constexpr (kOutputStaged)
-        store_staged(args, w, stage, o, by, attends);
+        store_staged(args, w, stage, o, factors, attends);
     else
-        store_direct(args, to, o, by, attends);
+        store_direct(args, to, o, factors, attends);
 }
 
 // Of an item in which no cell of this group counts.

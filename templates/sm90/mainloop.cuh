@@ -36,8 +36,8 @@ class Consumer
         : args_(args), c_(c), group_(group), visits_(args, c, group),
           q0_(uniform(wgmma_descriptor(tiles.q(0, group), 16))),
           k0_(uniform(wgmma_descriptor(tiles.k(0), 16))),
-          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), tiles_(tiles), item_(0),
-          open_(false), waiting_(false)
+          v0_(uniform(wgmma_descriptor(tiles.v(0), kTileN * kRowBytes))), tiles_(tiles),
+          promoter_(c, tiles.o(group)), item_(0), open_(false), waiting_(false)
     {
     }
 
@@ -57,7 +57,7 @@ class Consumer
         c_.q_full[item % kQBuffers][group_].wait_full(item, kQBuffers);
         if (w.foreign && rows < kRowsPerGroup) {
             const unsigned tile = tiles_.q(item % kQBuffers, group_);
-            clear_tail(tile, kPanels, kRowsPerGroup, rows);
+            clear_tail<kRowBytesQK>(tile, kPanels, kRowsPerGroup, rows);
             if constexpr (kExtraDim > 0)
                 clear_tail<kExtraRowBytes>(tile + kHeadBytesQ, kExtraPanels, kRowsPerGroup, rows);
         }
@@ -65,7 +65,7 @@ class Consumer
 
     // Rows of a tile behind the sequence may hold anything, and must not do anything: 0 * NaN, of P
     // V, is NaN, and a row of Q has a vote in what is done with others.
-    template <int kBytes = kRowBytes>
+    template <int kBytes>
     __device__ __forceinline__ void clear_tail(unsigned tile, int panels, int rows, int from) const
     {
 #pragma unroll 1
@@ -110,7 +110,14 @@ class Consumer
         if (!v.masked || !w.foreign || v.tile * kTileN + kTileN <= w.kv_len)
             return;
         wait_v(load);
-        clear_tail(tiles_.v(load % kStages), kPanelsV, kTileN, w.kv_len - v.tile * kTileN);
+        if constexpr (kFp8) {
+            clear_image_tail(tiles_.v(load % kStages), w.kv_len - v.tile * kTileN);
+            fence_async_shared();
+            barrier_sync<kGroupThreads>(1 + group_);
+        } else {
+            clear_tail<kRowBytes>(tiles_.v(load % kStages), kPanelsV, kTileN,
+                                  w.kv_len - v.tile * kTileN);
+        }
     }
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load, Weights &p);
@@ -144,6 +151,7 @@ class Consumer
     Visits visits_;
     unsigned q0_, k0_, v0_;
     Tiles tiles_;
+    Promoter promoter_;
     Scores s_;
     Weights p_;
     RowState state_;
@@ -172,6 +180,8 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     }
     if constexpr (kTables)
         c_.table_full[slot].wait_full(load, kTableSlots);
+    if constexpr (!kRawScores)
+        scale_blocks(w, c_.stage, slot, s_);
     if (first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
         !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p)) {
         rescale_ = true;
@@ -190,7 +200,7 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
 
 __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)
 {
-    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);
+    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows, promoter_);
     c_.item_empty[item % kItems].arrive_warp();
 }
 
@@ -223,10 +233,11 @@ __device__ __forceinline__ void Consumer::settle(const Weights &p)
         }
         waiting_ = false;
     }
+    promoter_.step(args_, state_, first_);
     // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
     // without the zero that it does not know.
 #pragma unroll
-    for (int i = 0; i < kTileN / 4; ++i)
+    for (unsigned i = 0; i < sizeof p_ / sizeof p_[0]; ++i)
         p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
 }
 
@@ -274,7 +285,7 @@ __device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p
     settle_v(c_.item[item_ % kItems], v, visits_.held());
     settle(p);
     wait_v(visits_.held());
-    multiply_pv(p_, v_descriptor(visits_.held()), !first_);
+    multiply_pv(p_, v_descriptor(visits_.held()), !first_ && promoter_.accumulates());
     wgmma_wait<0>();
     visits_.release_v();
     open_ = true;
@@ -307,17 +318,20 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         const float by = factor();
         wait_k(visits_.load());
         wgmma_wait<0>(); // P V of the visit before
+        if constexpr (kSettlesFirst)
+            settle(p);
         multiply_all(s_[0], q_descriptor(), k_descriptor(visits_.load()), by);
         if (plain)
             visits_.release_v();
-        settle(p);
+        if constexpr (!kSettlesFirst)
+            settle(p);
         if (!plain && visits_.item() != item_) { // under the product in flight
             put_off(item_);
             reset(state_);
         }
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
         wait_v(last);
-        multiply_pv(p_, v_descriptor(last), !first_);
+        multiply_pv(p_, v_descriptor(last), !first_ && promoter_.accumulates());
         bound_sums(state_);
         wgmma_wait<1>();
         pin(s_[0]);

@@ -183,15 +183,15 @@ class RunWriter
 };
 
 // By one lane: a tile of K or V, from that row on. kMore: bytes that the caller loads besides.
-template <int kTilePanels, int kMore = 0>
+template <int kTilePanels, int kMore = 0, int kBytes = kRowBytes, int kColumns = 64>
 __device__ __forceinline__ void load_tile(unsigned dst, const void *map, const Barrier &full,
                                           int row, int h, int b)
 {
     const unsigned barrier = full.address();
-    mbarrier_expect(barrier, kTilePanels * kTileN * kRowBytes + kMore);
+    mbarrier_expect(barrier, kTilePanels * kTileN * kBytes + kMore);
 #pragma unroll
     for (int p = 0; p < kTilePanels; ++p)
-        tma_load(dst + p * kTileN * kRowBytes, map, barrier, 64 * p, row, h, b);
+        tma_load(dst + p * kTileN * kBytes, map, barrier, kColumns * p, row, h, b);
 }
 
 // By one warp.
@@ -233,8 +233,8 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
                     const unsigned slot = load % kStages;
                     if (lane == 0) {
                         c.k_empty[slot].wait_empty(load, kStages);
-                        load_tile<kPanels, extra_bytes(kTileN)>(tiles.k(slot), args.tensor_map[1],
-                                                                c.k_full[slot], row, h, b);
+                        load_tile<kPanels, extra_bytes(kTileN), kRowBytesQK, kPanelColumns>(
+                            tiles.k(slot), args.tensor_map[1], c.k_full[slot], row, h, b);
                         load_extra<kTileN>(args, 1, tiles.k(slot) + kHeadBytesK,
                                            c.k_full[slot].address(), place, row - start);
                     }
@@ -253,8 +253,7 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
 
 // Calls visit(w, tile, load, follows) for each tile that is loaded; follows: the one before was its
 // neighbour. By one warp.
-template <class Visit>
-__device__ __forceinline__ void follow_runs(Control &c, const Visit &visit)
+template <class Visit> __device__ __forceinline__ void follow_runs(Control &c, const Visit &visit)
 {
     unsigned load = 0, item = 0;
 #pragma unroll 1
@@ -277,13 +276,17 @@ __device__ __forceinline__ void follow_runs(Control &c, const Visit &visit)
 
 __device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
-    tma_prefetch_map(args.tensor_map[2]);
+    if constexpr (!kFp8)
+        tma_prefetch_map(args.tensor_map[2]);
     follow_runs(c, [&](const Work &w, int tile, unsigned load, bool) {
         const unsigned slot = load % kStages;
         if (threadIdx.x % 32 == 0) {
             c.v_empty[slot].wait_empty(load, kStages);
-            load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot],
-                                w.kv_start + tile * kTileN, w.v_h, w.v_b);
+            if constexpr (kFp8)
+                load_image(w, tile, tiles.v(slot), c.v_full[slot]);
+            else
+                load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot],
+                                    w.kv_start + tile * kTileN, w.v_h, w.v_b);
         }
     });
 }
@@ -295,6 +298,7 @@ __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
         const unsigned slot = load % kTableSlots;
         c.table_empty[slot].wait_empty(load, kTableSlots);
         c.stage.fill_next(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot), follows);
+        fill_scales(args, w, w, tile * kTileN, slot, c.stage);
         c.table_full[slot].arrive();
     });
 }

@@ -134,6 +134,7 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
                            w.q_start * args.lse_stride[2]
                      : 0;
     w.foreign = args.cu_seqlens_q || args.seqused_q || args.seqused_kv || Work::kForeign;
+    describe_fp8(args, w, w);
     w.t = Variant::tile(args, item.b, item.h);
     w.find_extra(args, w.t);
     if constexpr (kBlockMask)
@@ -159,8 +160,8 @@ __device__ __forceinline__ void load_q(const KernelArgs &args, const Control &c,
         mbarrier_expect(full, kHeadBytesQ + extra_bytes(kRowsPerGroup));
 #pragma unroll
         for (int p = 0; p < kPanels; ++p)
-            tma_load(tiles.q(buffer, g) + p * kRowsPerGroup * kRowBytes, args.tensor_map[0], full,
-                     64 * p, w.q_start + w.q0 + kRowsPerGroup * g, h, b);
+            tma_load(tiles.q(buffer, g) + p * kRowsPerGroup * kRowBytesQK, args.tensor_map[0], full,
+                     kPanelColumns * p, w.q_start + w.q0 + kRowsPerGroup * g, h, b);
         load_extra<kRowsPerGroup>(args, 0, tiles.q(buffer, g) + kHeadBytesQ, full, w.extra_q(),
                                   w.q0 + kRowsPerGroup * g);
     }
@@ -204,6 +205,9 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
                 describe(args, item, counter.id(), w);
         }
         __syncwarp();
+        if constexpr (kBlockScales)
+            if (item.tile >= 0)
+                describe_blocks(args, w, w);
         c.item_full[i % kItems].arrive();
         if (item.tile < 0)
             break;

@@ -10,7 +10,8 @@
 // wgmma reads as they are: Q [kQBuffers][kGroups][kPanels][64][64], K
 // [kStages][kPanels][kTileN][64], V likewise, then output; extra columns of Q and K (extra.cuh) lie
 // behind the panels of each slot. TMA fills head dims up to whole panels
-// with zeros.
+// with zeros. With FP8 panels of Q and K have 128 columns, or 64 in rows of 64 bytes; V is an image
+// (fp8.cuh).
 #pragma once
 
 #include "common/args.cuh"
@@ -19,6 +20,12 @@
 #include "common/tables.cuh"
 #include "sm90/extra.cuh"
 #include "sm90/ptx.cuh"
+
+#ifdef FACC_FP8
+constexpr bool kFp8 = true;
+#else
+constexpr bool kFp8 = false, kBlockScales = false, kPromotes = false;
+#endif
 
 constexpr int kGroups = kWarps / 4 - 1;
 constexpr int kThreads = 32 * kWarps;
@@ -30,23 +37,27 @@ constexpr int kBlocksM = 1;
 constexpr int kBlocksN = kTileN / 8;
 constexpr int kBlocksV = kHeadDimV / 8;
 
-constexpr int kRowBytes = 128; // of a panel
-constexpr int kPanels = (kHeadDim + 63) / 64;
+constexpr int kRowBytes = 128; // of a panel of V or O
+constexpr int kRowBytesQK = kFp8 && kHeadDim <= 64 ? 64 : 128;
+constexpr int kPanelColumns = kFp8 ? kRowBytesQK : 64; // of Q and K
+constexpr int kPanels = (kHeadDim + kPanelColumns - 1) / kPanelColumns;
 constexpr int kPanelsV = (kHeadDimV + 63) / 64;
-constexpr int kHeadBytesQ = kPanels * kRowsPerGroup * kRowBytes; // of one group
-constexpr int kHeadBytesK = kPanels * kTileN * kRowBytes;
+constexpr int kHeadBytesQ = kPanels * kRowsPerGroup * kRowBytesQK; // of one group
+constexpr int kHeadBytesK = kPanels * kTileN * kRowBytesQK;
 constexpr int kBytesQ =
     kHeadBytesQ + extra_room(kRowsPerGroup); // extra columns behind the head dim
 constexpr int kBytesK = kHeadBytesK + extra_room(kTileN);
-constexpr int kBytesV = kPanelsV * kTileN * kRowBytes;
+constexpr int kBytesV = kFp8 ? kTileN * kHeadDimV : kPanelsV * kTileN * kRowBytes;
 constexpr int kBytesTiles = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
 
 static_assert(kGroups == 2 || kGroups == 3, "two or three consumer warpgroups, and the producer");
 static_assert(kTileM == kGroups * kRowsPerGroup, "a warpgroup multiplies 64 rows");
 static_assert(kTileN % 16 == 0 && kTileN <= 256, "whole steps of P V, one TMA box");
 static_assert((kStages & (kStages - 1)) == 0, "slots are numbers modulo this");
-static_assert(kElement == kElementF16 || kElement == kElementBf16,
-              "this family takes 16-bit Q, K, V");
+static_assert(kElement == kElementF16 || kElement == kElementBf16 || kFp8,
+              "this family takes Q, K, V of 16 and of 8 bits");
+static_assert(!kFp8 || (kTileN % 32 == 0 && kHeadDim % 32 == 0 && kHeadDimV % 16 == 0),
+              "whole steps of 32 bytes");
 static_assert(!kCheckBounds, "checked builds are sm80's");
 
 using Scores = float[kBlocksM][kBlocksN][4];
@@ -59,8 +70,11 @@ constexpr unsigned kItems = 4, kRuns = 4;
 // the rest of Control leaves; what does not fit is made in each thread.
 constexpr int kFixedBytes =
     8 * kTileM + 2048 + // before; barriers and runs
-    static_cast<int>(kItems * sizeof(Variant::Tile));
-constexpr int kRoom = kSharedBytes - kBytesTiles - kFixedBytes;
+    static_cast<int>(kItems * sizeof(Variant::Tile)) +
+    (kFp8 ? 4 * kTileM + 1024 : 0); // what FP8 adds
+// FP8: of the copy of sums (fp8.cuh) of one group.
+constexpr int kBytesCopy = kPromotes ? 4 * kRowsPerGroup * kHeadDimV : 0;
+constexpr int kRoom = kSharedBytes - kBytesTiles - kGroups * kBytesCopy - kFixedBytes;
 constexpr int kRowTableBytes = static_cast<int>(kQBuffers * kTileM * sizeof(Variant::Row));
 constexpr unsigned kTableSlots = kStages; // not those of V, which are let go a product later
 constexpr int kColBytes = kTableSlots * kColTableBytes, kDiagBytes = kTableSlots * kDiagTableBytes;
@@ -71,8 +85,20 @@ constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kRoomOfCols;
 constexpr int kRoomOfDiags = kRoomOfCols - (kStageCol ? kColBytes : 0);
 constexpr bool kStageDiag = Variant::kStageDiag && kDiagBytes <= kRoomOfDiags;
 
+// What FP8 adds to the description of a query tile.
+template <bool kHas> struct Fp8Work {
+};
+template <> struct Fp8Work<true> {
+    const unsigned char *v; // image of the sequence
+    float descale_v;        // of the output; of V's blocks: the largest
+    const float *mean;      // of V's columns, or 0
+    // Descales of blocks: those of the sequence's first rows, or 0; those of this tile's warps.
+    const float *k_scales, *v_scales;
+    float q_scale[kBlockScales ? kConsumerWarps : 1];
+};
+
 // One query tile of one head.
-struct Work : ExtraItem<(kExtraDim > 0), Variant> {
+struct Work : ExtraItem<(kExtraDim > 0), Variant>, Fp8Work<kFp8> {
     int b, h;
     int tile;                     // its number; -1: no more items
     int q0;                       // first row
@@ -99,9 +125,19 @@ struct Run {
     unsigned dead[kGroups];   // bit of its place in the window: none does
 };
 
-constexpr bool kTables = kStageCol || kStageDiag;
+// Descales of 32 columns: of K; of V, in log2 units of the largest, and that as a divisor.
+struct ChunkScales {
+    float k, v_log2, v_inverse;
+};
+template <bool kHas> struct ScaleTables {
+};
+template <> struct ScaleTables<true> {
+    ChunkScales scales[kTableSlots][kTileN / 32];
+};
+
+constexpr bool kTables = kStageCol || kStageDiag || kBlockScales;
 constexpr int kFollowers = kTables ? 2 : 1; // producer warps that follow runs: for V, for tables
-struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag> {
+struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBlockScales> {
 };
 
 // Of one thread, for its rows g and g + 8.
@@ -141,8 +177,16 @@ struct Barrier {
     }
 };
 
+// FP8: of sums in the copy.
+template <bool kHas> struct CopiedRows {
+};
+template <> struct CopiedRows<true> {
+    float reference[kTileM];   // as it was when they were added; NaN: there are none
+    int tiles[kConsumerWarps]; // since then
+};
+
 // kStaged: what waits to be written waits in the memory of the output.
-template <bool kStaged> struct ControlOf {
+template <bool kStaged> struct ControlOf : CopiedRows<kPromotes> {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
@@ -161,14 +205,15 @@ template <bool kStaged> struct ControlOf {
 
 // True: output goes through shared memory and leaves by TMA, in panels as Q has: [kGroups]
 // [kPanelsV][64][64]. Not where the rows behind a sequence are another's, nor where the rest needs
-// all the memory.
+// all the memory, as that copy does.
 constexpr int kBytesPanel = kRowsPerGroup * kRowBytes;
 constexpr bool kOutputStaged =
-    kQBuffers == 2 && kOutElement != kElementF32 && !kPacked &&
+    kQBuffers == 2 && kOutElement != kElementF32 && !kPacked && !kPromotes &&
     kBytesTiles + kGroups * kPanelsV * kBytesPanel + static_cast<int>(sizeof(ControlOf<true>)) <=
         kSharedBytes;
 using Control = ControlOf<kOutputStaged>;
-constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : 0; // of one group
+// Of one group; or of its copy.
+constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : kBytesCopy;
 static_assert(kBytesTiles + kGroups * kBytesO + static_cast<int>(sizeof(Control)) <= kSharedBytes,
               "select.c leaves this much");
 

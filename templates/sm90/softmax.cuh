@@ -4,8 +4,12 @@
 // cheaper form of a score_mod is not made for, and in tiles that are masked cell by cell, the true
 // maximum becomes the reference.
 #pragma once
-#include "sm90/shape.cuh"
+#include "sm90/bits16.cuh"
 // after what they ask of a family:
+__device__ __forceinline__ float raw_factor(const KernelArgs &args, const Work &)
+{
+    return args.scale_log2;
+}
 #include "common/dropout.cuh"
 #include "common/score.cuh"
 

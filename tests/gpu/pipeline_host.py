@@ -12,6 +12,7 @@ cases; softmax has the softmax of a warp alone. --mutations: instead, each chang
 import argparse
 import concurrent.futures
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,12 @@ NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", 
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
+# FP8: shapes with other head dims; programs of the kind fp8
+FP8 = {"2.1": dict(D=160, Dv=48, out="f32"), "2.2": dict(D=64, Dv=64, n=64), "3.1": dict(D=64, Dv=64),
+       "3.2": dict(D=64, Dv=80), "3.2.4": dict(D=64, Dv=64)}
+FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "alibi.3.2", "alibi.3.2.4+blocks", "softcap.2.2",
+                "bias.3.1+blocks", "packed.2.2", "packed_causal.3.1+promotes", "packed.3.2+blocks+promotes", "reverse.2.2+promotes",
+                "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks"]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
@@ -120,7 +127,7 @@ MUTATIONS = [
      "    open_ = true;\n    visits_.release_v();\n    visits_.release_v();", "tags.plain.2.1"),
     (MAINLOOP, "    wgmma_wait<0>();\n    visits_.release_v();\n    open_ = true;",
      "    visits_.release_v();\n    wgmma_wait<0>();\n    open_ = true;", "tags.plain.2.1"),
-    (MAINLOOP, "clear_tail(tiles_.v(", "if (false) clear_tail(tiles_.v(", "numbers.plain.2.2"),
+    (MAINLOOP, "clear_tail<kRowBytes>(tiles_.v(", "if (false) clear_tail<kRowBytes>(tiles_.v(", "numbers.plain.2.2"),
     # items and Q
     (VISITS, "if (holds)\n                    return kNextBehind;", "", "tags.listed.2.1"),
     (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
@@ -130,13 +137,13 @@ MUTATIONS = [
     (MAINLOOP, "                wait_q(visits_.item());\n", "                ;\n",
      "tags.listed.2.2"),
     (MAINLOOP, "put_off(item_);\n            reset(state_);", "put_off(item_);", "tags.plain.2.2"),
-    (MAINLOOP, "        settle(p);\n        if (!plain && visits_.item() != item_) { // under the product in flight\n"
+    (MAINLOOP, "            settle(p);\n        if (!plain && visits_.item() != item_) { // under the product in flight\n"
      "            put_off(item_);\n            reset(state_);\n        }\n",
-     "        if (!plain && visits_.item() != item_) {\n"
+     "            ;\n        if (!plain && visits_.item() != item_) {\n"
      "            put_off(item_);\n            reset(state_);\n        }\n        settle(p);\n", "tags.plain.2.2"),
-    (MAINLOOP, "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);\n",
+    (MAINLOOP, "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows, promoter_);\n",
      "    c_.item_empty[item % kItems].arrive_warp();\n"
-     "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows);    return;\n", "tags.listed.2.1"),
+     "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows, promoter_);    return;\n", "tags.listed.2.1"),
     (PRODUCER, "c.item_empty[item % kItems].arrive_warp();", ";", "tags.plain.2.1"),
     (PRODUCER, "if (lane == 0)\n            c.started.arrive();",
      "if (lane == 0 && i % 16 != 15)\n            c.started.arrive();", "tags.listed.2.1"),
@@ -186,11 +193,44 @@ MUTATIONS = [
 
 def programs():
     return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) and v != "dot_times" for s in SHAPES] +
-            [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX])
+            [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX] +
+            [f"fp8.{name}" for name in FP8_PROGRAMS])
+
+
+def fp8_config(config, name):
+    """What compiler/emit/unit.c prints besides. Names end in the kernel's features."""
+    text = config_text(dict(config, dtype="f32")).replace("kElement = 2", "kElement = kElementE4m3")
+    return text.replace("constexpr int kElement =", f"""#define FACC_FP8 1
+constexpr int kElementE4m3 = 3, kElementE5m2 = 4;
+constexpr bool kBlockScales = {"true" if "blocks" in name else "false"};
+constexpr bool kPromotes = {"true" if "promotes" in name else "false"};
+constexpr int kElement =""")
+
+
+def fp8_variant(text):
+    """The same for variant.c: descales join the softmax scale in Tile."""
+    start = text.index("Tile tile(const KernelArgs &")
+    end = text.index("Row row(const KernelArgs &")
+    maker = text[start:end].replace("Tile tile(", "Tile undescaled(", 1)
+    maker = re.sub(r"args\.scale\b", "facc_descaled(args, b, h)", maker)
+    added = """
+    static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
+    {
+        Tile t = undescaled(args, b, h);
+        t.scale = facc_descaled(args, b, h);
+        t.scale_log2 = t.scale * kLog2e;
+        return t;
+    }
+    """
+    place = maker.rindex("static")
+    rest = re.sub(r"args\.scale(_log2)?\b", r"t.scale\1", re.sub(r"const Tile &([,)])", r"const Tile &t\1", text[end:]))
+    text = text[:start] + maker[:place] + added + maker[place:] + rest
+    text = re.sub(r"(struct Tile \{[^}]*)\}", r"\1 float scale, scale_log2; }", text, count=1)
+    return text.replace("struct Variant", '#include "common/descales.cuh"\nstruct Variant', 1)
 
 
 def build(folder, name, templates, changes=()):
-    kind, variant, shape = name.split(".", 2)
+    kind, variant, shape = name.split("+")[0].split(".", 2)
     file, tensors, scheduled, flags = VARIANTS[variant]
     numbers = kind != "tags"
     extra = EXTRA[shape] if variant.startswith("dot") else 0
@@ -199,19 +239,27 @@ def build(folder, name, templates, changes=()):
                   out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra,
                   packed=scheduled)
     if numbers:
-        config.update(sinks=(variant, shape) in SINKS, dropout=(variant, shape) in DROPOUT, D=24, Dv=40 if shape != "2.1" else 72)
+        config.update(sinks=kind == "numbers" and (variant, shape) in SINKS,
+                      dropout=kind == "numbers" and (variant, shape) in DROPOUT, D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
-    with open(os.path.join(templates, "sm90/forward.cu")) as f:
-        forward = f.read()
+    if kind == "fp8":
+        config.update(FP8[shape])
+        texts = {"facc_config.cuh": fp8_config(config, name), "facc_variant.cuh": fp8_variant(texts["facc_variant.cuh"])}
+    with open(os.path.join(templates, "sm90", "fp8_forward.cu" if kind == "fp8" else "forward.cu")) as f:
+        texts["forward_host.cuh"] = f.read()
+    with open(os.path.join(templates, "sm90/kernel.cuh")) as f:
+        kernel = f.read()
     for old, new in (("extern __shared__ __align__(1024) unsigned char shared[];",
                       "unsigned char *const shared = simt::m.cta->shared;"),
                      ('extern "C" __global__', "static")):
-        assert old in forward, old
-        forward = forward.replace(old, new)
-    texts["forward_host.cuh"] = forward
+        assert old in kernel, old
+        kernel = kernel.replace(old, new)
+    texts["sm90/kernel.cuh"] = kernel
     for file, old, new in changes:
-        with open(os.path.join(templates, file)) as f:
-            text = f.read()
+        text = texts.get(file)
+        if text is None:
+            with open(os.path.join(templates, file)) as f:
+                text = f.read()
         if old not in text:
             raise SystemExit(f"{file} no longer has this: {old}")
         texts[file] = text.replace(old, new)
@@ -228,7 +276,7 @@ def build(folder, name, templates, changes=()):
 
 
 def run(folder, name, args, changes=()):
-    cases = max(1, args.cases // 25) if name.startswith("numbers") else args.cases
+    cases = max(1, args.cases // 25) if name.startswith(("numbers", "fp8")) else args.cases
     try:
         program = build(folder, name, args.templates, changes)
     except subprocess.CalledProcessError:

@@ -278,6 +278,43 @@ START_TEST(extra_columns)
 }
 END_TEST
 
+static const struct {
+    int d, centred, tile_m, q_buffers, stages, promotes;
+} fp8_table[] = {{64, 0, 192, 2, 4, 1},  {64, 1, 192, 2, 4, 0},
+                 {128, 0, 192, 2, 2, 1}, {128, 1, 192, 2, 4, 0},
+                 {256, 0, 128, 1, 2, 0}, {256, 1, 128, 1, 2, 0}};
+
+START_TEST(fp8)
+{
+    facc_variant v = variant(fp8_table[_i].d, 0);
+    struct unit_config c;
+    struct diag diag;
+    int family[SELECT_MAX_FAMILIES] = {0, 0};
+    diag_init(&diag);
+    v.dtype = _i % 2 ? FACC_E5M2 : FACC_E4M3;
+    v.out_dtype = (facc_dtype)0;
+    v.centred_v = fp8_table[_i].centred;
+    ck_assert_int_eq(select_families(&v, 90, family, &diag), 1);
+    ck_assert_int_eq(family[0], FACC_FAMILY_SM90);
+    ck_assert(
+        select_config(&v, 90, FACC_FAMILY_SM90, 0, false, NULL, &c, &diag));
+    ck_assert_int_eq(c.tile_m, fp8_table[_i].tile_m);
+    ck_assert_int_eq(c.tile_n, 96);
+    ck_assert_int_eq(c.q_buffers, fp8_table[_i].q_buffers);
+    ck_assert_int_eq(c.stages, fp8_table[_i].stages);
+    ck_assert_int_eq(c.promotes, fp8_table[_i].promotes);
+    ck_assert_int_eq(c.out_dtype, DTYPE_BF16);
+    ck_assert_int_le(c.head_dim *
+                         (c.q_buffers * c.tile_m + 2 * c.stages * c.tile_n +
+                          4 * c.tile_m * c.promotes),
+                     219 * 1024);
+    v.family = FACC_FAMILY_SM80;
+    ck_assert_int_eq(select_families(&v, 90, family, &diag), 0);
+    ck_assert_str_eq(diag.message, "family sm80 takes no FP8: leave "
+                                   "variant.family at FACC_FAMILY_AUTO");
+}
+END_TEST
+
 START_TEST(families)
 {
     static const struct {
@@ -325,11 +362,17 @@ static const struct refusal refusals[] = {
      "architecture sm_75 is too old: sm_80 (Ampere) or later is needed; the "
      "CPU path runs everywhere"},
     {90, 64, 0, FACC_F32, (facc_dtype)0,
-     "dtype f32: GPU kernels take Q, K and V in f16 or bf16; convert the "
-     "tensors or use the CPU path"},
-    {90, 64, 0, FACC_E4M3, FACC_BF16,
-     "dtype e4m3: GPU kernels take Q, K and V in f16 or bf16; convert the "
-     "tensors or use the CPU path"},
+     "dtype f32: GPU kernels take Q, K and V in f16, bf16, e4m3 or e5m2; "
+     "convert the tensors or use the CPU path"},
+    {89, 64, 0, FACC_E4M3, FACC_BF16,
+     "dtype e4m3: the kernels for FP8 need sm_90, this is for sm_89; convert "
+     "the tensors or use the CPU path"},
+    {90, 96, 0, FACC_E5M2, FACC_BF16,
+     "head dims 96 and 96: the kernels for FP8 take 64, 128 or 256, the same "
+     "for V; pad the tensors with zeros"},
+    {90, 128, 64, FACC_E4M3, (facc_dtype)0,
+     "head dims 128 and 64: the kernels for FP8 take 64, 128 or 256, the same "
+     "for V; pad the tensors with zeros"},
     {90, 64, 0, FACC_BF16, FACC_F64,
      "out_dtype f64: GPU kernels write f16, bf16 or f32"},
     {90, 60, 0, FACC_BF16, (facc_dtype)0,
@@ -377,6 +420,8 @@ int main(void)
     tcase_add_loop_test(t, sm90_head_dims, 0, N_SM90);
     tcase_add_test(t, sm90_fits);
     tcase_add_test(t, extra_columns);
+    tcase_add_loop_test(t, fp8, 0,
+                        (int)(sizeof fp8_table / sizeof fp8_table[0]));
     tcase_add_test(t, families);
     tcase_add_loop_test(t, refusals_say_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));

@@ -58,6 +58,12 @@ struct Case {
     std::map<std::tuple<int, int, int, int>, Visitations> expected; // of (b, h, tile, group)
     std::map<std::tuple<int, int, int, int>, int> written;          // warps
     long tiles;
+#ifdef FACC_FP8
+    const unsigned char *v; // as it is before it is made an image
+#else
+    const unsigned short *v;
+#endif
+    long long v_stride[3];
 
     template <class T> T *take(size_t n)
     {
@@ -374,12 +380,94 @@ template <class Args> static void place_captured(Args &a)
 
 constexpr float kScale = 0.25f;
 
-static unsigned short element(int tensor, long long i)
+#ifdef FACC_FP8
+using Element = unsigned char;
+static float value_of(Element x)
+{
+    return e4m3_value(x);
+}
+static Element element_of(float x)
+{
+    return static_cast<Element>(e4m3_bits(x));
+}
+#else
+using Element = unsigned short;
+static float value_of(Element x)
+{
+    return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+static Element element_of(float x)
+{
+    return static_cast<Element>(bf16_bits(x));
+}
+#endif
+
+static Element element(int tensor, long long i)
 {
     const float x =
         static_cast<float>(mixed(static_cast<unsigned>(i * 3 + tensor)) % 2001) / 1000 - 1;
-    return static_cast<unsigned short>(bf16_bits(tensor == 0 ? 4 * x : 2 * x));
+    return element_of(tensor == 0 ? 4 * x : 2 * x);
 }
+
+#ifdef FACC_FP8
+// Descales of one tensor, as launches bring them: none, or one for all, for each head, for each
+// block of rows.
+static const float *draw_descales(long long (&stride)[3], int heads, long long blocks)
+{
+    const int kind = draw(0, 3), b = c->args.B;
+    if (kind == 0)
+        return nullptr;
+    const long long n = kBlockScales && kind != 1 ? blocks : 1;
+    float *x = c->take<float>(b * heads * n);
+    for (long long i = 0; i < b * heads * n; ++i)
+        x[i] = static_cast<float>(draw(1, 16)) / 8;
+    stride[2] = n > 1;
+    stride[1] = kind > 1 ? n : 0;
+    stride[0] = kind > 1 ? heads * n : 0;
+    return x;
+}
+
+// What the launch brings for FP8; V as an image.
+static void place_fp8(long long rows_kv, const Element *natural, const long long (&from)[3])
+{
+    KernelArgs &a = c->args;
+    facc_fp8 &f = a.fp8;
+    f.descale_block_q = 32 * draw(1, 4);
+    f.descale_block_kv = 32 * draw(1, 4);
+    f.descale_q_group = draw(0, 1) ? 1 : a.group;
+    f.descale_q = draw_descales(f.descale_q_stride, a.H / f.descale_q_group,
+                                (a.Sq + f.descale_block_q - 1) / f.descale_block_q);
+    f.descale_k = draw_descales(f.descale_k_stride, a.Hkv, a.Skv / f.descale_block_kv + 1);
+    f.descale_v = draw_descales(f.descale_v_stride, a.Hkv, a.Skv / f.descale_block_kv + 1);
+    f.promote_tiles = kPromotes ? draw(0, 3) : 0;
+    if (draw(0, 1)) {
+        float *mean = c->take<float>(a.B * a.Hkv * kHeadDimV);
+        for (int i = 0; i < a.B * a.Hkv * kHeadDimV; ++i)
+            mean[i] = static_cast<float>(draw(-8, 8)) / 4;
+        f.v_mean = mean;
+        f.v_mean_stride[0] = a.Hkv * kHeadDimV;
+        f.v_mean_stride[1] = kHeadDimV;
+    }
+    const long long chunks = c->packed ? facc_v_chunk(rows_kv, a.B) : (rows_kv + 31) / 32 + 3;
+    constexpr int kChunk = 32 * kHeadDimV;
+    unsigned char *image = c->take<unsigned char>((c->packed ? 1 : a.B) * a.Hkv * chunks * kChunk);
+    a.v_stride[1] = chunks * kChunk;
+    a.v_stride[0] = c->packed ? 0 : a.Hkv * a.v_stride[1];
+    a.v_stride[2] = 0;
+    for (int b = 0; b < a.B; ++b)
+        for (int h = 0; h < a.Hkv; ++h) {
+            const long long start = c->packed ? a.cu_seqlens_kv[b] : 0;
+            const long long rows = c->packed ? a.cu_seqlens_kv[b + 1] - start : rows_kv;
+            unsigned char *to = image + b * a.v_stride[0] + h * a.v_stride[1] +
+                                (c->packed ? facc_v_chunk(start, b) : 0) * kChunk;
+            for (long long t = 0; t < rows; ++t)
+                for (int d = 0; d < kHeadDimV; ++d)
+                    to[t / 32 * kChunk + facc_v_byte(d, t % 32)] =
+                        natural[b * from[0] + h * from[1] + (start + t) * from[2] + d];
+        }
+    a.v = image;
+}
+#endif
 
 static void place_tensors()
 {
@@ -411,7 +499,7 @@ static void place_tensors()
         return;
     const void **tensor[3] = {&a.q, &a.k, &a.v};
     for (int i = 0; i < 3; ++i) {
-        unsigned short *x = c->take<unsigned short>(n[i]);
+        Element *x = c->take<Element>(n[i]);
         for (size_t j = 0; j < n[i]; ++j)
             x[j] = element(i, j);
         *tensor[i] = x;
@@ -436,18 +524,24 @@ static void place_tensors()
         a.dropout_drops = draw(0, 3) ? draw(0, 40000) : 0;
         a.dropout_scale = 65536.0f / (65536 - a.dropout_drops);
     }
+    c->v = static_cast<const Element *>(a.v);
+    std::copy(a.v_stride, a.v_stride + 3, c->v_stride);
+    constexpr int kSize = sizeof(Element);
     // Rows behind used lengths hold NaN.
     for (int b = 0; b < a.B; ++b) {
         const Sequence s = sequence_of(a, b);
         const long long all_kv = c->packed ? a.cu_seqlens_kv[b + 1] - a.cu_seqlens_kv[b] : a.Skv;
         for (long long r = s.q_start + s.q_len; r < s.q_start + s.rows; ++r)
-            memset((char *)a.q + 2 * (b * a.q_stride[0] + r * a.q_stride[2]), 0xff,
-                   2 * a.q_stride[2]);
+            memset((char *)a.q + kSize * (b * a.q_stride[0] + r * a.q_stride[2]), 0xff,
+                   kSize * a.q_stride[2]);
         for (long long r = s.kv_start + s.kv_len; r < s.kv_start + all_kv; ++r) {
-            memset((char *)a.k + 2 * (b * a.k_stride[0] + r * a.k_stride[2]), 0xff,
-                   2 * a.k_stride[2]);
-            memset((char *)a.v + 2 * (b * a.v_stride[0] + r * a.v_stride[2]), 0xff,
-                   2 * a.v_stride[2]);
+            memset((char *)a.k + kSize * (b * a.k_stride[0] + r * a.k_stride[2]), 0xff,
+                   kSize * a.k_stride[2]);
+            memset((char *)a.v + kSize * (b * a.v_stride[0] + r * a.v_stride[2]), 0xff,
+                   kSize * a.v_stride[2]);
         }
     }
+#ifdef FACC_FP8
+    place_fp8(rows_kv, c->v, c->v_stride);
+#endif
 }

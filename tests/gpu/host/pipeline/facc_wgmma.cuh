@@ -32,7 +32,7 @@ inline void multiply_head(float (&s)[kTileN / 8][4], unsigned q, unsigned k)
 {
     issue_scores(s, q, k, simt::kHeadColumns);
 }
-inline void multiply_pv(const unsigned (&x)[kTileN / 4], unsigned v, bool accumulate)
+inline void multiply_pv(const unsigned (&x)[simt::kWeightWords], unsigned v, bool accumulate)
 {
     if (simt::in_flight(false))
         simt::fail("P V is issued while one is in flight");

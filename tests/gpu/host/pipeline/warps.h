@@ -37,6 +37,9 @@ struct uint2 {
 struct uint4 {
     unsigned x, y, z, w;
 };
+struct float4 {
+    float x, y, z, w;
+};
 
 #ifndef HOST_CONSUMER_LANES
 #define HOST_CONSUMER_LANES 32 // 1: one lane stands for a consumer warp (tags instead of numbers)
@@ -82,6 +85,12 @@ struct Lane {
 // Columns that scores are the products of.
 enum Columns { kAllColumns, kExtraColumns, kHeadColumns };
 
+#ifdef FACC_FP8
+constexpr int kWeightWords = kTileN / 8;
+#else
+constexpr int kWeightWords = kTileN / 4;
+#endif
+
 struct Product {
     bool scores, accumulate;
     Columns columns;
@@ -108,6 +117,7 @@ struct Load {
     unsigned dst, barrier;
     const void *map;
     int at[5];
+    int bytes; // not 0: of a bulk load, from `map`
 };
 
 struct Named {
@@ -339,14 +349,14 @@ inline void wait(unsigned address, unsigned parity, unsigned phases)
 // ---- loads and products ----------------------------------------------------------
 
 inline void start_load(unsigned dst, unsigned barrier, const void *map, int c0, int c1, int c2,
-                       int c3, int c4 = 0)
+                       int c3, int c4 = 0, int bytes = 0)
 {
     preempt();
     for (Warp &w : m.cta->warps)
         for (Product &p : w.products)
             if (m.reads(p, dst))
                 fail(text("loads to %u over what a product of warp %d reads", dst, w.number));
-    const Load load{dst, barrier, map, {c0, c1, c2, c3, c4}};
+    const Load load{dst, barrier, map, {c0, c1, c2, c3, c4}, bytes};
     m.load(load, true);
     m.cta->loads.push_back(load);
     preempt();
@@ -389,7 +399,7 @@ inline void issue(const Product &p)
         named_barrier(12 + w.number / 4, 128);
     if (w.staged == 0) {
         w.staging = p;
-        w.staging.copy.assign(w.lanes * (kTileN / 4), 0);
+        w.staging.copy.assign(w.lanes * kWeightWords, 0);
         w.staging.before.assign(w.lanes * (kTileN / 2), 0);
     }
     if (w.staging.a != p.a || w.staging.b != p.b || w.staging.accumulate != p.accumulate)
@@ -397,7 +407,7 @@ inline void issue(const Product &p)
     w.staging.s[lane] = p.s[0];
     w.staging.p[lane] = p.p[0];
     if (!p.scores)
-        std::copy(p.p[0], p.p[0] + kTileN / 4, w.staging.copy.begin() + lane * (kTileN / 4));
+        std::copy(p.p[0], p.p[0] + kWeightWords, w.staging.copy.begin() + lane * kWeightWords);
     else if (p.accumulate)
         std::copy(p.before.begin(), p.before.end(), w.staging.before.begin() + lane * (kTileN / 2));
     if (++w.staged == w.lanes) {

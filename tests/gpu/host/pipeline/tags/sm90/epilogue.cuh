@@ -7,7 +7,8 @@ inline void whole_rows(const RowState &state, RowSum (&rows)[2])
     for (int half = 0; half < 2; ++half)
         rows[half] = RowSum{state.reference[half], state.sum[half]};
 }
-inline void write_output(const KernelArgs &args, const Work &w, unsigned, const RowSum (&rows)[2])
+inline void write_output(const KernelArgs &args, const Work &w, unsigned, const RowSum (&rows)[2],
+                         const Promoter &)
 {
     if (simt::in_flight(false))
         simt::fail("O is read while P V is in flight");

@@ -1,7 +1,7 @@
 // In the place of templates/sm90/softmax.cuh: scores and weights are tags of the tiles that they
 // are made of; pipeline.cpp has check_weights and check_output.
 #pragma once
-#include "sm90/shape.cuh"
+#include "sm90/bits16.cuh"
 
 using Weights = unsigned[kTileN / 4];
 

@@ -1,0 +1,187 @@
+// From a tile of products to weights, as softmax.cuh has it, for FP8. Weights become e4m3, whose
+// largest number is 448: a weight is 2^kTop where it is the row's largest when that becomes the
+// reference, and saturation takes the place of overflow as the sign that a reference is too old.
+#pragma once
+#include "sm90/fp8.cuh"
+// after what it asks of a family:
+__device__ __forceinline__ float raw_factor(const KernelArgs &, const Work &w)
+{
+    return w.t.scale_log2;
+}
+#include "common/score.cuh"
+
+// Of 24 weights that a thread has of a row in a tile of 96 columns, whose sum is at most 448, none
+// is more. More than 4 means that this is asked of single weights more often (6: 8 % slower, 8: 25
+// %), less loses small weights (e4m3 ends at 2^-9).
+constexpr float kTop = 4.0f, kTopWeight = 16.0f;
+constexpr float kLargest = 448.0f;
+
+// What the sum over a tile, in a thread's columns of a row, may be of that of all tiles before. A
+// weight is rounded to 2^-4 of itself. One that would carry a row, as far as a thread sees, becomes
+// the reference, and so exactly 2^kTop.
+constexpr float kMostShare = 1.0f;
+
+__device__ __forceinline__ void reset(RowState &state)
+{
+    state.reference[0] = state.reference[1] = minus_infinity();
+    state.sum[0] = state.sum[1] = 0.0f;
+}
+
+// Registers are short: bounds are made where they are asked.
+__device__ __forceinline__ void bound_sums(RowState &) {}
+
+// A fragments, e4m3: register 2 m + half has columns 16 m + 2 t, the next, and those 8 further.
+using Weights = unsigned[kTileN / 8];
+
+static_assert(!kHasDropout, "dropout is for 16 bits");
+__device__ __forceinline__ void drop_weights(const KernelArgs &, const Work &, int, int, Weights &)
+{
+}
+
+// As in softmax.cuh.
+__device__ __forceinline__ float exponent(float x, float multiplier, float offset)
+{
+    return Variant::kHasScore ? x * multiplier + offset : fmaf(x, multiplier, offset);
+}
+
+// The descales of blocks that a tile's 32 columns from 32 c on lie in: 1 where there are none.
+__device__ __forceinline__ ChunkScales chunk_scales(const ScaleTables<false> &, int, int)
+{
+    return ChunkScales{1.0f, 0.0f, 1.0f};
+}
+__device__ __forceinline__ ChunkScales chunk_scales(const ScaleTables<true> &tables, int slot,
+                                                    int c)
+{
+    return tables.scales[slot][c];
+}
+
+// Weights 2^(x multiplier + offset), or 2^x if kMoved, of columns 16 m to 16 m + 15, packed; adds
+// them to the sums. The descale of V is in the packed ones alone.
+template <bool kMoved>
+__device__ __forceinline__ void
+weigh_blocks(const float (&first)[4], const float (&second)[4], int m, float multiplier,
+             const float (&offset)[2], const ChunkScales &scales, Weights &p, float (&sum)[2][2])
+{
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float by = kBlockScales ? offset[half] + scales.v_log2 : offset[half];
+        float weight[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            float x = (i < 2 ? first : second)[2 * half + i % 2];
+            if constexpr (!kMoved)
+                x = exponent(x, multiplier, by);
+            else if constexpr (kBlockScales)
+                x += scales.v_log2;
+            weight[i] = exp2_fast(x);
+            if constexpr (kBlockScales)
+                sum[half][i % 2] = fmaf(weight[i], scales.v_inverse, sum[half][i % 2]);
+            else
+                sum[half][i % 2] += weight[i];
+        }
+        p[2 * m + half] = pack_e4m3(weight[0], weight[1], weight[2], weight[3]);
+    }
+}
+
+constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
+constexpr bool kMoved = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
+
+// A weight is 448, so that it may have been more, or NaN: none has a sign.
+__device__ __forceinline__ bool saturated(const Weights &p)
+{
+    unsigned top = 0;
+#pragma unroll
+    for (int i = 0; i < kTileN / 8; ++i)
+        top |= p[i] + 0x02020202u;
+    return (top & 0x80808080u) != 0;
+}
+
+// Against the references as they are. False (of the whole warp): the weights are no good.
+__device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
+                                              const Rows &rows, const Stage &stage, int slot,
+                                              int kv0, const Scores &s, RowState &state, Weights &p)
+{
+    Cells at(args, w, rows, slot, kv0);
+    const float multiplier = kRawScores                       ? raw_factor(args, w)
+                             : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
+                                                              : 1.0f;
+    float offset[2], sum[2][2] = {}, widest = 0.0f;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        offset[half] = -state.reference[half];
+        if constexpr (kNarrow) // has the shift in it, unlike references
+            offset[half] -= Variant::shift(args, w.t);
+        if constexpr (kMoved)
+            at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
+    }
+#pragma unroll
+    for (int m = 0; m < kBlocksN / 2; ++m) {
+        float x[2][kBlocksM][4];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            score_block<true, kMaskAtOnce, kRawScores, kNarrow>(args, w, rows, stage, at, 2 * m + i,
+                                                                s, x[i], &widest);
+        const ChunkScales scales = chunk_scales(stage, slot, m / 2);
+        weigh_blocks<kMoved>(x[0][0], x[1][0], m,
+                             kBlockScales && kRawScores ? multiplier * q_scale(w) * scales.k
+                                                        : multiplier,
+                             offset, scales, p, sum);
+    }
+    const float total[2] = {sum[0][0] + sum[0][1], sum[1][0] + sum[1][1]};
+    bool shares = true;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        shares &= total[half] <= fmaxf(kMostShare * state.sum[half], kTopWeight);
+    if constexpr (kNarrow)
+        shares &= widest <= Variant::narrow_limit(args, w.t);
+    const bool small = (total[0] <= kLargest) & (total[1] <= kLargest);
+    if (__any_sync(~0u, !(shares & small)) && __any_sync(~0u, !shares | saturated(p)))
+        return false;
+    state.sum[0] += total[0];
+    state.sum[1] += total[1];
+    return true;
+}
+
+// Where no cell counts for the group.
+__device__ __forceinline__ void weigh_nothing(Weights &p, float (&factor)[2])
+{
+#pragma unroll
+    for (int i = 0; i < kTileN / 8; ++i)
+        p[i] = 0;
+    factor[0] = factor[1] = 1.0f;
+}
+
+// With the true maximum as reference where it is larger; `factor` is what sums and output so far
+// are to be multiplied by (the sums are).
+__device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
+                                              const Rows &rows, const Stage &stage, int slot,
+                                              int kv0, Scores &s, RowState &state, Weights &p,
+                                              float (&factor)[2])
+{
+    Tops tops;
+    if constexpr (kRawScores)
+        scale_blocks(w, stage, slot, s);
+    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
+    if (kv0 + kTileN > w.kv_len)
+        cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
+    float offset[2], sum[2][2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float top = tops.of[0][half];
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 1));
+        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 2)) * multiplier - kTop;
+        const float reference = max_or_nan(top, state.reference[half]);
+        offset[half] = reference == minus_infinity() ? 0.0f : -reference;
+        factor[half] = exp2_fast(state.reference[half] + offset[half]);
+        state.reference[half] = reference;
+    }
+#pragma unroll
+    for (int m = 0; m < kBlocksN / 2; ++m) {
+        weigh_blocks<false>(s[0][2 * m], s[0][2 * m + 1], m, multiplier, offset,
+                            chunk_scales(stage, slot, m / 2), p, sum);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        state.sum[half] = fmaf(state.sum[half], factor[half], sum[half][0] + sum[half][1]);
+}
