@@ -1,9 +1,9 @@
 #!/bin/sh
 # Every template x architecture x example through NVRTC: it must compile, with
 # no spill bytes beyond tests/api/spills.txt and no C75xx message. The quick
-# form takes the classic examples on sm_80 and sm_90 at two head dims, the rest
-# of the gallery on sm_90 at one, plus every architecture and head dim for plain
-# attention; FACC_TEST_LONG=1 takes all, the rest on sm_80 and sm_90.
+# form takes the classic examples by family sm80 at one head dim and by sm90 at
+# two, the rest of the gallery by sm90 at one, causal attention on every
+# architecture and at some head dims; FACC_TEST_LONG=1 takes all.
 set -u
 facc=$1
 out=build/kernels.json
@@ -38,6 +38,7 @@ sm90() {
 }
 dims=8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136,144,152,160,168,176,184,192,200,208,216,224,232,240,248,256
 archs=80,86,89,90,100,120
+some=80,90
 classic= rest=
 for file in examples/*.lua; do
     case ${file#examples/} in
@@ -58,15 +59,17 @@ if [ "${FACC_TEST_LONG:-0}" = 1 ]; then
     sm90 $classic --dtype bf16 --head-dim 64,128 --block-mask
     both 80,90 $rest --dtype bf16 --head-dim 128
 else
-    both $archs --mask 'q >= kv' --head-dim 64,72,128,192/128,256
-    both 80,90 $classic --dtype bf16 --head-dim 128
+    both 80,90 --mask 'q >= kv' --head-dim 64,72,128,192/128,256
+    check --mask 'q >= kv' --head-dim 64,192/128 --arch 86,89,100,120 --family sm80
+    both 80 $classic --dtype bf16 --head-dim 128
     sm90 $classic --dtype bf16 --head-dim 64
+    some=80
 fi
 sm90 $rest --dtype bf16 --head-dim 64
-both 80,90 --mask 'q >= kv' --head-dim 64,128 --packed
-both 80,90 --mask 'q >= kv' --head-dim 64,128 --block-mask
-both 80,90 --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-sinks
-both 80,90 --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-dropout
+both $some --mask 'q >= kv' --head-dim 64,128 --packed
+both $some --mask 'q >= kv' --head-dim 64,128 --block-mask
+both $some --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-sinks
+both $some --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-dropout
 sm90 tests/api/many_values.lua --dtype bf16 --head-dim 192/128
 both 80 examples/mla.lua --dtype f16 --head-dim 128
 exit $status

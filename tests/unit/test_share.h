@@ -2,6 +2,7 @@
 #ifndef FACC_TEST_SHARE_H
 #define FACC_TEST_SHARE_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,18 @@
 #define FACC_TEST_SLOW 1
 #endif
 
+static inline bool test_long(void) /* tests/run.sh --long */
+{
+    const char *is_long = getenv("FACC_TEST_LONG");
+    return is_long != NULL && strcmp(is_long, "1") == 0;
+}
+
 /* Of n cases: a quarter under sanitizers, which take several times as long,
- * unless FACC_TEST_LONG is 1 (tests/run.sh --long); else all. */
+ * in the short form; else all. */
 static inline int test_share(int n)
 {
 #ifdef FACC_TEST_SLOW
-    const char *is_long = getenv("FACC_TEST_LONG");
-    if (is_long == NULL || strcmp(is_long, "1") != 0)
+    if (!test_long())
         return (n + 3) / 4;
 #endif
     return n;

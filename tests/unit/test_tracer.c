@@ -19,8 +19,9 @@
 #include "tests/fuzz/analysis.h"
 #include "tests/fuzz/concrete.h"
 #include "tests/fuzz/modgen.h"
+#include "tests/unit/test_share.h"
 
-static long n_mods = 2000;
+static long n_mods;
 static long first_seed = 1;
 
 struct tally {
@@ -320,6 +321,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     const char *count = argc > 1 ? argv[1] : getenv("FACC_TEST_MODS");
+    n_mods = test_share(2000);
     if (count)
         n_mods = strtol(count, NULL, 10);
     if (argc > 2)

@@ -398,7 +398,9 @@ START_TEST(list_is_sharp)
         printf("EMPTY or FULL tiles called PARTIAL, %%:\n%-22s %-8s %6s %6s "
                "%6s %6s\n",
                "mask", "tier", "64x64", "64x128", "128x64", "128x128");
-    for (int k = 0; k < n; k++) {
+    /* a row in four under sanitizers: all cells of S x S are made for each */
+    const int step = SCALE > 1 && !is_long() ? 4 : 1;
+    for (int k = 0; k < n; k += step) {
         data_list(&d, list[k].p->graph, 1);
         double worst = sharpness(&list[k], &d.env, &t, &ns);
         data_free(&d);
@@ -413,8 +415,8 @@ START_TEST(list_is_sharp)
         t.masks++;
     }
     print_tally("list, S = 2,048", &t, seconds() - began);
-    printf("interpreted verdict: %.0f ns on average, %.0f at most\n", sum / n,
-           slowest);
+    printf("interpreted verdict: %.0f ns on average, %.0f at most\n",
+           sum / (double)t.masks, slowest);
     list_close(list, n);
     ck_assert_int_eq(over, 0);
 }
