@@ -30,9 +30,9 @@ PROGRAMS = {
     "alibi": 'local slopes = facc.tensor("slopes", "f32", { "H" })\n'
              "return facc.attention { score_mod = function(s, b, h, q, kv) return s + slopes[h] * (kv - q) end,\n"
              "  mask_mod = function(b, h, q, kv) return q >= kv end }",
-    "keybias": 'local bias = facc.tensor("bias", "f32", { "Skv" })\n'
+    "keybias": 'local bias = facc.tensor("bias", "f32", { "kv" })\n'
                "return facc.attention { score_mod = function(s, b, h, q, kv) return s + bias[kv] end }",
-    "documents": 'local id = facc.tensor("id", "i32", { "Skv" })\n'
+    "documents": 'local id = facc.tensor("id", "i32", { "kv" })\n'
                  "return facc.attention { mask_mod = function(b, h, q, kv) return id[q] == id[kv] end }",
     "never": "return facc.attention { mask_mod = function(b, h, q, kv) return q % 3 == 0 and kv < 50 end }",
     "by_score": "return facc.attention { score_mod = function(s) return facc.where(s > 0, s, 2 * s) end }",
