@@ -27,9 +27,6 @@ __device__ __forceinline__ void reset(RowState &state)
     state.sum[0] = state.sum[1] = 0.0f;
 }
 
-// Registers are short: bounds are made where they are asked.
-__device__ __forceinline__ void bound_sums(RowState &) {}
-
 // A fragments, e4m3: register 2 m + half has columns 16 m + 2 t, the next, and those 8 further.
 using Weights = unsigned[kTileN / 8];
 

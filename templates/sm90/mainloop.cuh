@@ -136,7 +136,7 @@ class Consumer
     // What is kept of those rows of an item whose output is put off; then of the 8 further.
     __device__ __forceinline__ RowSum &before(int half) const
     {
-        if constexpr (kOutputStaged) { // in the warp's own part, which lies in front of Control
+        if constexpr (kBeforeInOutput) { // in the warp's own part, which lies in front of Control
             unsigned char *own = reinterpret_cast<unsigned char *>(&c_) -
                                  (kGroups - group_) * kBytesO +
                                  threadIdx.x % kGroupThreads / 32 * kRowsPerWarp * kRowBytes;
@@ -209,7 +209,7 @@ __device__ __forceinline__ void Consumer::put_off(unsigned item)
 {
     RowSum rows[2];
     whole_rows(state_, rows);
-    if constexpr (kOutputStaged)
+    if constexpr (kBeforeInOutput)
         wait_stores();
     if (threadIdx.x % 4 == 0) {
         before(0) = rows[0];
@@ -269,7 +269,6 @@ __device__ __forceinline__ void Consumer::start()
         reset(state_);
         wait_q(item_);
     }
-    bound_sums(state_);
     visits_.hold_back();
     const unsigned load = visits_.load();
     wait_k(load);
@@ -332,7 +331,6 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
         wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_ && promoter_.accumulates());
-        bound_sums(state_);
         wgmma_wait<1>();
         pin(s_[0]);
         visits_.release_k();

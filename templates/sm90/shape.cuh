@@ -66,12 +66,11 @@ using Rows = Variant::Row[kBlocksM][2];
 // Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
 constexpr unsigned kItems = 4, kRuns = 4;
 
-// Values of rows are made once per item, and come and go with its Q; those of columns and diagonals once per tile, in what room
-// the rest of Control leaves; what does not fit is made in each thread.
-constexpr int kFixedBytes =
-    8 * kTileM + 2048 + // before; barriers and runs
-    static_cast<int>(kItems * sizeof(Variant::Tile)) +
-    (kFp8 ? 4 * kTileM + 1024 : 0); // what FP8 adds
+// Values of rows are made once per item, and come and go with its Q; those of columns and diagonals
+// once per tile, in what room the rest of Control leaves; what does not fit is made in each thread.
+constexpr int kFixedBytes = 8 * kTileM + 2048 + // before; barriers and runs
+                            static_cast<int>(kItems * sizeof(Variant::Tile)) +
+                            (kFp8 ? 4 * kTileM + 1024 : 0); // what FP8 adds
 // FP8: of the copy of sums (fp8.cuh) of one group.
 constexpr int kBytesCopy = kPromotes ? 4 * kRowsPerGroup * kHeadDimV : 0;
 constexpr int kRoom = kSharedBytes - kBytesTiles - kGroups * kBytesCopy - kFixedBytes;
@@ -143,7 +142,6 @@ struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBloc
 // Of one thread, for its rows g and g + 8.
 struct RowState {
     float reference[2]; // in log2 units; -inf until a score counts
-    float most[2];      // the bound of its next tile's sum
     float sum[2];       // of weights 2^(score - reference), of this thread's columns only
 };
 
@@ -185,8 +183,8 @@ template <> struct CopiedRows<true> {
     int tiles[kConsumerWarps]; // since then
 };
 
-// kStaged: what waits to be written waits in the memory of the output.
-template <bool kStaged> struct ControlOf : CopiedRows<kPromotes> {
+// kElsewhere: what waits to be written waits in the memory of the output.
+template <bool kElsewhere> struct ControlOf : CopiedRows<kPromotes> {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
@@ -197,7 +195,7 @@ template <bool kStaged> struct ControlOf : CopiedRows<kPromotes> {
     facc_schedule_bits window[kGroups]; // for the load warp, whose registers are few
     Work item[kItems];
     Variant::Row row[kRowsShared ? kQBuffers * kTileM : 1];
-    RowSum before[kStaged ? 1 : kTileM];
+    RowSum before[kElsewhere ? 1 : kTileM];
     unsigned item_before[kConsumerWarps];
     unsigned dead[kConsumerWarps]; // of the run, see Run
     Stage stage;
@@ -207,11 +205,13 @@ template <bool kStaged> struct ControlOf : CopiedRows<kPromotes> {
 // [kPanelsV][64][64]. Not where the rows behind a sequence are another's, nor where the rest needs
 // all the memory, as that copy does.
 constexpr int kBytesPanel = kRowsPerGroup * kRowBytes;
+constexpr int kBytesAround = kBytesTiles + kGroups * kPanelsV * kBytesPanel; // Control
 constexpr bool kOutputStaged =
     kQBuffers == 2 && kOutElement != kElementF32 && !kPacked && !kPromotes &&
-    kBytesTiles + kGroups * kPanelsV * kBytesPanel + static_cast<int>(sizeof(ControlOf<true>)) <=
-        kSharedBytes;
-using Control = ControlOf<kOutputStaged>;
+    kBytesAround + static_cast<int>(sizeof(ControlOf<true>)) <= kSharedBytes;
+constexpr bool kBeforeInOutput =
+    kOutputStaged && kBytesAround + static_cast<int>(sizeof(ControlOf<false>)) > kSharedBytes;
+using Control = ControlOf<kBeforeInOutput>;
 // Of one group; or of its copy.
 constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : kBytesCopy;
 static_assert(kBytesTiles + kGroups * kBytesO + static_cast<int>(sizeof(Control)) <= kSharedBytes,

@@ -32,16 +32,6 @@ __device__ __forceinline__ float most_sum(float sum)
     return fminf(fmaxf(4.0f * sum, kTileN), kMostSum);
 }
 
-// Before a tile is weighed quickly, under a product: else the vote would wait for it.
-__device__ __forceinline__ void bound_sums(RowState &state)
-{
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        state.most[half] = most_sum(state.sum[half]);
-        settle_now(state.most[half]);
-    }
-}
-
 using Weights = unsigned[kTileN / 4]; // A fragments: register 2n + half has columns of block n
 
 // Where a score is a product and the multiplier is 1, the sum joins that in one FMA; fmaf(x, 1,
@@ -88,11 +78,13 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                              : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
                                                               : 1.0f;
     constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
-    float offset[2], sum[2][kSums] = {}, widest = 0.0f;
+    float offset[2], sum[2][kSums] = {}, widest = 0.0f, most[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         offset[half] = -state.reference[half];
-        if constexpr (kNarrow) // has the shift in it, unlike references
+        most[half] = most_sum(state.sum[half]);
+        settle_now(most[half]); // not behind the sums
+        if constexpr (kNarrow)  // has the shift in it, unlike references
             offset[half] -= Variant::shift(args, w.t);
         if constexpr (kMoved)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
@@ -108,7 +100,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         total[half] = kSums == 2 ? sum[half][0] + sum[half][kSums - 1] : sum[half][0];
-    bool good = (total[0] <= state.most[0]) & (total[1] <= state.most[1]);
+    bool good = (total[0] <= most[0]) & (total[1] <= most[1]);
     if constexpr (kNarrow)
         good &= widest <= Variant::narrow_limit(args, w.t); // no branch before the load
     if (__any_sync(~0u, !good))

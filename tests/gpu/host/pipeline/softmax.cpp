@@ -69,7 +69,6 @@ static void weigh(const KernelArgs &args, const Work &w, const Products &tile, b
         weigh_nothing(l.p, l.factor);
         return;
     }
-    bound_sums(l.state);
     l.quick = !first && weigh_quickly(args, w, rows, stage, 0, 0, s, l.state, l.p);
     if (!l.quick)
         weigh_exactly(args, w, rows, stage, 0, 0, s, l.state, l.p, l.factor);

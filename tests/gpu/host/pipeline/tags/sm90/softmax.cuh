@@ -16,7 +16,6 @@ inline void reset(RowState &state)
     state.reference[0] = state.reference[1] = 0.0f;
     state.sum[0] = state.sum[1] = 0.0f;
 }
-inline void bound_sums(RowState &) {}
 inline void host_weigh(const Scores &s, RowState &state, Weights &p)
 {
     for (int i = 0; i < kTileN / 4; ++i)
