@@ -27,6 +27,7 @@ struct program {
     struct verdict_plan *verdict_plan;
     const char *name; /* file or chunk name as given */
     struct traced_facts facts;
+    int cell_loads; /* captured elements that the score reads for every cell */
 };
 
 struct compile_limits {     /* zero fields mean the default */

@@ -120,12 +120,12 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
 {
     const struct eval_plan *e = p->compiled->plan;
     const struct dot_term *dot = usable_dot(p, v);
-    const int cost = eval_plan_cost(e);
+    const int loads = p->compiled->cell_loads;
     const bool masks = eval_plan_has_mask(e);
     plan->arch = arch;
-    if (!(dot && select_config(v, arch, family, cost, masks, dot, &plan->config,
-                               NULL)) &&
-        !select_config(v, arch, family, cost, masks, NULL, &plan->config, d))
+    if (!(dot && select_config(v, arch, family, loads, masks, dot,
+                               &plan->config, NULL)) &&
+        !select_config(v, arch, family, loads, masks, NULL, &plan->config, d))
         return false;
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;

@@ -94,12 +94,14 @@ static const struct tile_rule tile_rules[] = {
 struct sm90_rule {
     int max_dim, max_dim_v; /* the larger of the head dims; that of V */
     int tile_m, tile_n, q_buffers, stages;
+    bool cell_loads; /* only where the score loads for every cell */
 };
 
 /* The first rule that suffices. Reasons, with TFLOP/s on an H200 (bf16, 8k,
  * full / causal; cuDNN in the same run in brackets), and what else was timed.
- * Masks and the cost of the mod do not change the order as far as was seen:
- * a causal mask, biases and softcap were timed with these tiles only.
+ * Masks and the cost of the mod do not change the order as far as was seen, but
+ * for loads of every cell: a causal mask, biases and softcap were timed with
+ * these tiles only.
  *
  * Neither do values of rows, however many: both families spill then, sm80 more
  * of them or sooner slow. Milliseconds of sm90 and of sm80 with 10, 20, 30 and
@@ -109,23 +111,28 @@ struct sm90_rule {
  * 1.54; 2.48, 2.98; 3.42, 4.18. Bytes spilt with 30: 1742, 1632; 840, 2112;
  * 700, 336: they do not say which is faster. */
 static const struct sm90_rule sm90_rules[] = {
+    /* Addresses of loads that are under way take registers. Bytes that three
+     * groups spill with 96, 80, 64 columns: dense_bias 162, 52, 0; swin 270,
+     * 70, 0; sam_position 410, 16, 16; graphormer 52, 0, 0; fire (values of
+     * heads) 356, 256, 256. */
+    {64, 64, 192, 80, 2, 4, true},
     /* 534 / 483 (475 / 446); more columns do not fit 160 registers. Four stages
      * against two, later: 1.003 / 1.021 of the speed. */
-    {64, 64, 192, 96, 2, 4},
+    {64, 64, 192, 96, 2, 4, false},
     /* 683 / 639; with two Q buffers and two stages 668 / 623. Two groups, then,
      * in an earlier run with 652 / 611: 128 x 128 588 / 583, 128 x 144 601 /
      * 580, 128 x 160 581 / 574. 192 x 96 spills. */
-    {96, 96, 192, 80, 1, 4},
+    {96, 96, 192, 80, 1, 4, false},
     /* 743 / 712 (664 / 593) */
-    {128, 128, 128, 128, 2, 2},
+    {128, 128, 128, 128, 2, 2, false},
     /* 192/128: 704 / 686. Two Q buffers do not fit. */
-    {192, 128, 128, 128, 1, 2},
+    {192, 128, 128, 128, 1, 2, false},
     /* 791 / 750 */
-    {192, 192, 128, 96, 1, 2},
+    {192, 192, 128, 96, 1, 2, false},
     /* 755 / 729 (726 / 622); 80 columns fit as well, not timed */
-    {256, 256, 128, 64, 1, 2},
+    {256, 256, 128, 64, 1, 2, false},
     /* beside more than 16 extra columns */
-    {256, 256, 128, 48, 1, 2},
+    {256, 256, 128, 48, 1, 2, false},
 };
 enum { SM90_SHARED = 227 * 1024 };
 
@@ -134,10 +141,10 @@ enum { SM90_SHARED = 227 * 1024 };
  * often than 128; columns are a multiple of a step, 32, and what 160 registers
  * hold. */
 static const struct sm90_rule fp8_rules[] = {
-    {64, 64, 192, 96, 2, 4},
-    {128, 128, 192, 96, 2, 4},
-    {128, 128, 192, 96, 2, 2}, /* with a copy of the output */
-    {256, 256, 128, 96, 1, 2}, /* never with one */
+    {64, 64, 192, 96, 2, 4, false},
+    {128, 128, 192, 96, 2, 4, false},
+    {128, 128, 192, 96, 2, 2, false}, /* with a copy of the output */
+    {256, 256, 128, 96, 1, 2, false}, /* never with one */
 };
 enum { FP8_MAX_PROMOTED = 128 };
 
@@ -341,7 +348,7 @@ static int panel_bytes(const struct unit_config *c)
                           c->stages * c->tile_n * (qk + v));
 }
 
-static bool sm90_tile(struct unit_config *c)
+static bool sm90_tile(struct unit_config *c, bool cell_loads)
 {
     const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
     const bool fp8 = dtype_is_fp8(c->dtype);
@@ -352,7 +359,8 @@ static bool sm90_tile(struct unit_config *c)
     c->shared_bytes = SM90_SHARED;
     for (size_t i = 0; i < n; i++) {
         const struct sm90_rule *r = &rules[i];
-        if (dim > r->max_dim || c->head_dim_v > r->max_dim_v)
+        if (dim > r->max_dim || c->head_dim_v > r->max_dim_v ||
+            (r->cell_loads && !cell_loads))
             continue;
         c->tile_m = r->tile_m;
         c->tile_n = r->tile_n;
@@ -365,11 +373,10 @@ static bool sm90_tile(struct unit_config *c)
     return false;
 }
 
-bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
+bool select_config(const facc_variant *v, int arch, int family, int cell_loads,
                    bool has_mask, const struct dot_term *dot,
                    struct unit_config *out, struct diag *d)
 {
-    (void)mod_cost; /* see tile_rules */
     const enum dtype dtype = (enum dtype)v->dtype;
     const enum dtype out_dtype = v->out_dtype != 0 ? (enum dtype)v->out_dtype
                                  : is_fp8(v)       ? DTYPE_BF16
@@ -388,7 +395,7 @@ bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
                                         v->head_dim <= FP8_MAX_PROMOTED,
                             .dot = is_fp8(v) ? NULL : dot};
     if (family == FACC_FAMILY_SM90
-            ? !sm90_tile(&c)
+            ? !sm90_tile(&c, cell_loads > 0)
             : !sm80_tile(&c, arch, has_mask || c.block_mask))
         return diag_set(d, DIAG_UNSUPPORTED, "select", NULL, 0,
                         "no tile for head dims %d and %d fits the %d bytes of "

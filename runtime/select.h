@@ -20,11 +20,11 @@ int select_families(const facc_variant *v, int arch,
 
 /* Checks the variant (dtype, out_dtype, head dims) against what the families
  * can do on `arch` (80 86 89 90 100 120, already resolved: never 0) and fills
- * *out for one of its families, shared_bytes included. mod_cost is
- * eval_plan_cost of the program, has_mask whether it masks cells (a block mask
+ * *out for one of its families, shared_bytes included. cell_loads is
+ * that of the program, has_mask whether it masks cells (a block mask
  * does, too). dot: a product whose columns join Q K^T, or NULL. False: *d has
  * DIAG_ARGUMENT or DIAG_UNSUPPORTED with the reason and the way out. */
-bool select_config(const facc_variant *v, int arch, int family, int mod_cost,
+bool select_config(const facc_variant *v, int arch, int family, int cell_loads,
                    bool has_mask, const struct dot_term *dot,
                    struct unit_config *out, struct diag *d);
 

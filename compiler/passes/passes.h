@@ -28,6 +28,9 @@ enum scope {
 const char *scope_name(enum scope s);
 /* One entry per node of the graph at the time of the call (arena). */
 bool pass_scope(struct ir_graph *g, enum scope **of);
+/* How many elements of captured tensors r loads for every cell, however its
+ * values are kept. False: memory. */
+bool pass_cell_loads(struct ir_graph *g, ir_ref r, int *out);
 
 /* affine.c. score = alpha * SCORE + beta (+ the exact form of an outer
  * factor: score = outer * inner). Refs are IR_NONE when not so. */

@@ -55,3 +55,18 @@ bool pass_scope(struct ir_graph *g, enum scope **of)
     *of = s;
     return true;
 }
+
+bool pass_cell_loads(struct ir_graph *g, ir_ref r, int *out)
+{
+    const struct ir_roots roots = {r, IR_NONE};
+    enum scope *of;
+    ir_ref *order;
+    uint32_t n;
+    *out = 0;
+    if (!ir_walk(g, &roots, &order, &n) || !pass_scope(g, &of))
+        return false;
+    for (uint32_t k = 0; k < n; k++)
+        *out += of[order[k]] == SCOPE_CELL &&
+                ir_op_is_load((enum ir_op)ir_node(g, order[k])->op);
+    return true;
+}

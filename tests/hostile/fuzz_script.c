@@ -159,7 +159,7 @@ static void emit(struct program *p, int family, bool check_bounds)
     struct diag d;
     struct arena *a = arena_new(&alloc_libc);
     diag_init(&d);
-    if (!select_config(&v, family, family, eval_plan_cost(p->plan), true,
+    if (!select_config(&v, family, family, p->cell_loads, true,
                        p->dot.dot ? &p->dot : NULL, &c, &d) ||
         !compile_unit(p, &c, NULL, a, &unit, &d))
         defect("no unit", &d);

@@ -89,7 +89,7 @@ static bool emit(struct attempt *x, struct program *p, const struct alloc *a,
     struct unit_config c;
     struct cuda_unit unit;
     struct arena *arena = arena_new(a);
-    bool ok = select_config(&v, family, family, eval_plan_cost(p->plan), true,
+    bool ok = select_config(&v, family, family, p->cell_loads, true,
                             p->dot.dot ? &p->dot : NULL, &c, &x->diag) &&
               compile_unit(p, &c, NULL, arena, &unit, &x->diag);
     for (int i = 0; ok && i < 2; i++) /* config and variant */

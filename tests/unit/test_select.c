@@ -192,6 +192,24 @@ static struct unit_config sm90(const facc_variant *v)
     return c;
 }
 
+/* Fewer columns where each cell loads, at the dims of three groups alone. */
+START_TEST(sm90_loads_of_cells)
+{
+    static const int dims[] = {8, 64, 128};
+    for (int k = 0; k < 3; k++)
+        for (int loads = 0; loads < 3; loads++) {
+            const facc_variant v = variant(dims[k], dims[k]);
+            struct unit_config c;
+            struct diag d;
+            diag_init(&d);
+            ck_assert(select_config(&v, 90, FACC_FAMILY_SM90, loads, false,
+                                    NULL, &c, &d));
+            ck_assert_int_eq(c.tile_m, dims[k] <= 64 ? 192 : 128);
+            ck_assert_int_eq(c.tile_n, dims[k] > 64 ? 128 : loads ? 80 : 96);
+        }
+}
+END_TEST
+
 START_TEST(sm90_head_dims)
 {
     const facc_variant v = variant(sm90_table[_i].d, sm90_table[_i].dv);
@@ -417,6 +435,7 @@ int main(void)
     tcase_add_test(t, a_block_mask_is_a_mask);
     tcase_add_test(t, output_may_decide_the_shared_memory);
     tcase_add_test(t, dtypes_and_flags_are_passed_on);
+    tcase_add_test(t, sm90_loads_of_cells);
     tcase_add_loop_test(t, sm90_head_dims, 0, N_SM90);
     tcase_add_test(t, sm90_fits);
     tcase_add_test(t, extra_columns);
