@@ -6,11 +6,11 @@ The operator takes what facc.attention takes, flat: a dictionary is names beside
 values, a block mask its lists, "" no mod, a Program its number."""
 import operator
 import os
-import sys
 
 from . import _abi
 from ._calls import dropout_of, find_program, out_dtype, run
 from ._core import Program, counter
+from ._dlpack import Array
 from ._error import Error
 from ._sequences import BlockMask, block_mask_fields, lse_shape, need_layout, out_shape
 from ._tensor import dtype_name, refuse_gradient
@@ -24,9 +24,15 @@ SCHEMA = """attention(Tensor q, Tensor k, Tensor v, str score_mod, str mask_mod,
 
 
 def is_wanted(x):
-    """Whether x is a tensor that a compiler or a tracer looks at."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor) or not hasattr(torch, "library"):
+    """Whether x is a tensor that a compiler or a tracer looks at. Dynamo traces
+    this: a look at sys.modules would make it guard all of that."""
+    if isinstance(x, Array) or not hasattr(x, "is_cuda"):
+        return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    if not hasattr(torch, "library") or not isinstance(x, torch.Tensor):
         return False
     if torch.compiler.is_compiling():
         return True
