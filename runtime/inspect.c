@@ -164,6 +164,15 @@ static void explain_selection(const facc_program *p, const struct plans *plans,
         strbuf_add(b, "  for packed sequences\n");
     if (c->sinks)
         strbuf_add(b, "  with attention sinks\n");
+    if (dtype_is_fp8(c->dtype))
+        strbuf_addf(b,
+                    "  descales of %s; sums of P V %s\n"
+                    "  V is read transposed: a launch transposes it first "
+                    "unless its image is given\n",
+                    c->block_scales ? "blocks of rows" : "heads or tensors",
+                    c->promotes ? "move on to f32 every few tiles from 4,096 "
+                                  "keys on, unless V's mean is given"
+                                : "keep 13 fraction bits (centred_v)");
     if (c->dropout)
         strbuf_add(b, "  with dropout: Philox-4x32-10, 16 bits for each "
                       "weight\n");
