@@ -35,18 +35,22 @@ static inline void fp8_fill(struct fp8_table *t, bool e4m3)
 /* The nearest one's code; of two as near the even one; NaN's without sign. */
 static inline int fp8_nearest(const struct fp8_table *t, double x)
 {
-    int best = 0;
+    const double m = fabs(x);
+    int low = 0, end = t->last + 1; /* the last that is not above m */
     if (isnan(x))
         return t->nan;
-    for (int code = 1; code <= t->last; code++) {
-        const double now = fabs(fabs(x) - t->value[code]);
-        const double then = fabs(fabs(x) - t->value[best]);
-        if (now < then || (now == then && code % 2 == 0))
-            best = code;
+    while (end - low > 1) {
+        const int middle = (low + end) / 2;
+        if (t->value[middle] <= m)
+            low = middle;
+        else
+            end = middle;
     }
-    if (fabs(x) > t->value[t->last])
-        best = t->last;
-    return best | (signbit(x) ? 0x80 : 0);
+    if (low < t->last) {
+        const double down = m - t->value[low], up = t->value[low + 1] - m;
+        low += up < down || (up == down && low % 2 == 1);
+    }
+    return low | (signbit(x) ? 0x80 : 0);
 }
 
 static inline double fp8_value(const struct fp8_table *t, int code)

@@ -116,7 +116,8 @@ static double row_of(const struct run *r, const struct fp8 *f, int b, int h,
     const struct problem *p = &r->p;
     double s[512], top = f->sink, sum = 0;
     bool any = false;
-    ck_assert_int_le(n, 512);
+    if (n > 512)
+        ck_abort_msg("%d keys", n);
     memset(out, 0, (size_t)p->Dv * sizeof *out);
     for (int kv = 0; kv < n; kv++) {
         s[kv] =
@@ -161,14 +162,14 @@ static void check_rows(const struct run *r, const struct fp8 *f, int b)
             if (q < used(p->used_q, b, rows))
                 lse = row_of(r, f, b, h, q, keys, want);
             const double got = element_at(&r->lse.t, f->cu_q, b, h, q, 0);
-            ck_assert_msg(near(got, lse, limit),
-                          "b %d h %d q %d: lse %.17g, want %.17g", b, h, q, got,
-                          lse);
+            if (!near(got, lse, limit))
+                ck_abort_msg("b %d h %d q %d: lse %.17g, want %.17g", b, h, q,
+                             got, lse);
             for (int d = 0; d < p->Dv; d++) {
                 const double o = element_at(&r->o.t, f->cu_q, b, h, q, d);
-                ck_assert_msg(near(o, want[d], limit),
-                              "o[%d][%d][%d][%d] is %.17g, want %.17g", b, h, q,
-                              d, o, want[d]);
+                if (!near(o, want[d], limit))
+                    ck_abort_msg("o[%d][%d][%d][%d] is %.17g, want %.17g", b, h,
+                                 q, d, o, want[d]);
             }
         }
 }
@@ -283,11 +284,13 @@ START_TEST(kinds)
             for (int v = NONE; v <= BLOCKS; v++) {
                 if ((q + k + v) % 2 != _i)
                     continue;
-                const struct problem p =
+                struct problem p =
                     problem_of(v % 2, (q + k) % 2 ? FACC_E5M2 : FACC_E4M3);
                 struct setting s = {(enum kind)q, (enum kind)k, (enum kind)v,
                                     (q + k) % 2,  32,           64,
                                     v % 2,        k % 2,        q == HEADS};
+                p.B = 1;
+                p.Sq = 40;
                 check_setting(&p, &s);
             }
 }
