@@ -464,7 +464,7 @@ static const struct refusal refusals[] = {
     {too_long, FACC_ERR_UNSUPPORTED, "Skv is 1073741825"},
     {variant_size, FACC_ERR_ARGUMENT, "facc_variant.struct_size is 3"},
     {variant_dim, FACC_ERR_UNSUPPORTED, "head_dim is 60"},
-    {variant_dtype, FACC_ERR_UNSUPPORTED, "dtype e4m3"},
+    {variant_dtype, FACC_ERR_UNSUPPORTED, "family sm80 takes no FP8"},
     {variant_old, FACC_ERR_UNSUPPORTED, "no kernels for sm_75"},
     {variant_unknown, FACC_ERR_UNSUPPORTED, "no kernels for sm_88"},
     {too_many_tiles, FACC_ERR_UNSUPPORTED, "too large for one launch"},
