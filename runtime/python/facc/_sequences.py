@@ -94,15 +94,10 @@ def set_packed(a, device, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_
 
 
 def _block_size(size):
-    try:
-        return [_length(n, "block_mask.BLOCK_SIZE") for n in (operator.index(size),) * 2]
-    except TypeError:
-        pass
-    try:
-        block_q, block_kv = size
-    except (TypeError, ValueError):
-        raise Error(_abi.ERR_ARGUMENT, f"block_mask.BLOCK_SIZE must be two integers, got {size!r}") from None
-    return [_length(n, "block_mask.BLOCK_SIZE") for n in (block_q, block_kv)]
+    both = size if isinstance(size, (tuple, list)) else (size, size)
+    if len(both) != 2 or size is None:
+        raise Error(_abi.ERR_ARGUMENT, f"block_mask.BLOCK_SIZE must be one or two integers, got {size!r}")
+    return [_length(n, "block_mask.BLOCK_SIZE") for n in both]
 
 
 def block_mask_fields(mask):
