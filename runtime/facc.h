@@ -569,8 +569,8 @@ FACC_API facc_status facc_quantize(facc_ctx *ctx,
 /* The kernels that do the same on a device, made once for what is compiled
  * into them. As with facc_kernel: get (cache or compile; no GPU needed), load,
  * launch. Only rows that are contiguous, and strides of multiples of 16 bytes
- * (out: 8); bits are those of facc_quantize, but for sums of means. From
- * sm_89 on. */
+ * (out: 8 unless D is a multiple of 64); bits are those of facc_quantize, but
+ * for sums of means. From sm_89 on. */
 typedef struct facc_quantizer facc_quantizer;
 typedef struct facc_quantize_variant {
     size_t struct_size;

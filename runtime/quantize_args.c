@@ -180,8 +180,9 @@ static bool out_fits(const struct check *c)
     for (int i = 0; i < 4; i++)
         if (!extent_is(c, "out", t, i, c->a->in.shape[i], "[B, H, S, D]"))
             return false;
-    return aligned_to(c, "out", t, c->gpu ? 8 : 1) && writable(c, "out", t) &&
-           rows_fit(c, "out", t, 8);
+    const int align = c->z->D % 64 == 0 ? 16 : 8;
+    return aligned_to(c, "out", t, c->gpu ? (size_t)align : 1) &&
+           writable(c, "out", t) && rows_fit(c, "out", t, align);
 }
 
 static bool scale_fits(const struct check *c)

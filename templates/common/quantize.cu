@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(FACC_REDUCE_THREADS)
 
 // ---- scales ------------------------------------------------------------------------------------
 
-extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS)
+extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS, kMean ? 2 : 3)
     facc_quantize_amax(const __grid_constant__ facc_rounding a)
 {
     const Rows r = rows_of(a, blockIdx.x);
@@ -238,7 +238,34 @@ __device__ __forceinline__ void store_image(const facc_rounding &a, const Rows &
     }
 }
 
-extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS)
+// A row's codes. In pairs of lanes, 16 bytes each: the even one those of both in one vector, the
+// other in the next, so that stores fill sectors. to: 0 for none.
+__device__ __forceinline__ void store_codes(const Part &p, unsigned char *to,
+                                            const uint2 (&codes)[kVectors])
+{
+    if constexpr (kHeadDim == 64 || kHeadDim == 128 || kHeadDim == 256) {
+        const bool odd = p.lane & 1;
+#pragma unroll
+        for (int j = 0; j < kVectors; j += 2) {
+            const uint2 mine = odd ? codes[j + 1] : codes[j];
+            const uint2 other = odd ? codes[j] : codes[j + 1];
+            const unsigned x = __shfl_xor_sync(0xffffffffu, other.x, 1);
+            const unsigned y = __shfl_xor_sync(0xffffffffu, other.y, 1);
+            const int column = odd ? p.column(j + 1) - 8 : p.column(j);
+            if (to)
+                *reinterpret_cast<uint4 *>(to + column) =
+                    odd ? uint4{x, y, mine.x, mine.y} : uint4{mine.x, mine.y, x, y};
+        }
+    } else {
+#pragma unroll
+        for (int j = 0; j < kVectors; j++)
+            if (to && p.column(j) < kHeadDim)
+                *reinterpret_cast<uint2 *>(to + p.column(j)) = codes[j];
+    }
+}
+
+// Three CTAs to a multiprocessor: one loads while others wait for each other's threads.
+extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS, 3)
     facc_quantize_round(const __grid_constant__ facc_rounding a)
 {
     __shared__ unsigned unit_amax[kUnits];
@@ -272,19 +299,19 @@ extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS)
             factor = 1.0f / (a.fused ? fused_scale(a, r, row, p.lane == 0, unit_amax)
                                      : *scale_at(a, r.b, r.h, a.block ? r.unit : 0));
         const long long at = valid && a.out ? row_at(a, a.out_stride, r, r.first + row) : 0;
+        uint2 codes[kVectors];
 #pragma unroll
         for (int j = 0; j < kVectors; j++) {
             if (p.column(j) >= kHeadDim)
                 continue;
-            const uint2 codes = valid ? codes_of(&p.x[s][8 * j], factor) : uint2{0, 0};
-            if (valid && a.out)
-                *reinterpret_cast<uint2 *>(a.out + at + p.column(j)) = codes;
+            codes[j] = valid ? codes_of(&p.x[s][8 * j], factor) : uint2{0, 0};
             if constexpr (kImage) {
                 unsigned *to = tile + row * kTileStride + p.column(j) / 4;
-                to[0] = codes.x;
-                to[1] = codes.y;
+                to[0] = codes[j].x;
+                to[1] = codes[j].y;
             }
         }
+        store_codes(p, valid && a.out ? a.out + at : 0, codes);
     }
     if constexpr (kImage) {
         __syncthreads();

@@ -214,9 +214,16 @@ __device__ __forceinline__ void load_part(const facc_rounding &a, const Rows &r,
         hadamard(a, p);
 }
 
+// fmaxf drops NaN; where an infinity is among them they are looked at once more.
 __device__ __forceinline__ float largest(const Part &p, int s)
 {
     float most = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8 * kVectors; i++)
+        most = fmaxf(most, fabsf(p.x[s][i]));
+    if (most <= 3.402823466e38f)
+        return most;
+    most = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8 * kVectors; i++)
         most = fmaxf(most, finite_magnitude(p.x[s][i]));
