@@ -41,6 +41,13 @@ __device__ __forceinline__ float infinity()
 // Of a channel's finite values.
 struct Channel {
     float sum, most, least;
+    // Rightly if all are finite; else the sum is not.
+    __device__ __forceinline__ void add_quickly(float x)
+    {
+        sum += x;
+        most = fmaxf(most, x);
+        least = fminf(least, x);
+    }
     __device__ __forceinline__ void add(float x)
     {
         const bool finite = fabsf(x) <= 3.402823466e38f;
@@ -56,6 +63,32 @@ struct Channel {
     }
 };
 
+// A thread's rows of eight channels. False: quickly, and some are not finite.
+template <bool kQuickly>
+__device__ __forceinline__ bool add_rows(const facc_rounding &a, const Rows &r, int thread,
+                                         int column, Channel (&c)[8])
+{
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+        c[e] = Channel{0.0f, -infinity(), infinity()};
+#pragma unroll 4
+    for (int i = thread; i < r.count; i += kRowThreads) {
+        float x[8];
+        load_vector(a, row_at(a, a.in_stride, r, r.first + i) + column, x);
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            if constexpr (kQuickly)
+                c[e].add_quickly(x[e]);
+            else
+                c[e].add(x[e]);
+    }
+    bool finite = true;
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+        finite = finite && fabsf(c[e].sum) <= 3.402823466e38f;
+    return finite || !kQuickly;
+}
+
 extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS)
     facc_quantize_sums(const __grid_constant__ facc_rounding a)
 {
@@ -64,17 +97,8 @@ extern "C" __global__ void __launch_bounds__(FACC_QUANTIZE_THREADS)
     const int column = threadIdx.x % kRowVectors * 8, thread = threadIdx.x / kRowVectors;
     if (thread < kRowThreads) {
         Channel c[8];
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            c[e] = Channel{0.0f, -infinity(), infinity()};
-#pragma unroll 4
-        for (int i = thread; i < r.count; i += kRowThreads) {
-            float x[8];
-            load_vector(a, row_at(a, a.in_stride, r, r.first + i) + column, x);
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                c[e].add(x[e]);
-        }
+        if (!add_rows<true>(a, r, thread, column, c))
+            add_rows<false>(a, r, thread, column, c);
 #pragma unroll
         for (int e = 0; e < 8; e++)
             part[thread][column + e] = c[e];
