@@ -249,7 +249,7 @@ enum {
 
 typedef struct facc_variant {
     size_t struct_size;
-    facc_dtype dtype;     /* of Q, K, V: F16 or BF16 on the GPU */
+    facc_dtype dtype;     /* of Q, K, V: F16, BF16; on sm_90 E4M3, E5M2 */
     facc_dtype out_dtype; /* of O; 0: same as dtype, BF16 for FP8 */
     int32_t head_dim;     /* of Q and K: a multiple of 8 up to 256 */
     int32_t head_dim_v;   /* of V and O; 0: head_dim */
@@ -267,7 +267,8 @@ typedef struct facc_variant {
     int32_t centred_v;    /* FP8; nonzero: V's channels have means near 0 (args.
                              v_mean is given, say) or there are few keys. 0:
                              any, safe; sums over more keys than 4,096 are then
-                             slower where v_mean is not given */
+                             slower where v_mean is not given. Head dims
+                             beyond 128: as 1 whatever is said */
     int32_t dropout;      /* nonzero: launches may have args.dropout_p */
     int32_t reserved0;
 } facc_variant;

@@ -172,7 +172,8 @@ static void explain_selection(const facc_program *p, const struct plans *plans,
                     c->block_scales ? "blocks of rows" : "heads or tensors",
                     c->promotes ? "move on to f32 every few tiles from 4,096 "
                                   "keys on, unless V's mean is given"
-                                : "keep 13 fraction bits (centred_v)");
+                                : "keep 13 fraction bits: bring v_mean where "
+                                  "channels of V have means");
     if (c->dropout)
         strbuf_add(b, "  with dropout: Philox-4x32-10, 16 bits for each "
                       "weight\n");

@@ -177,8 +177,10 @@ static unsigned char *pack_lists(unsigned char *to, const struct signature *s,
 /* ---- FP8 ---------------------------------------------------------------- */
 
 /* Sums of P V are kept with 13 fraction bits: where V's channels have means
- * they move on to f32 every so many tiles, unless the sums are short. */
-enum { PROMOTE_TILES = 8, PROMOTE_FROM = 4096 };
+ * they move on to f32 every so many tiles, unless the sums are short. V of mean
+ * and deviation 1, 8,192 keys: 7.1e-3 off with 8 tiles, measured; 3.4e-3 with 4
+ * in the prototype, 2.3e-3 with 2, at a fifth of the time. */
+enum { PROMOTE_TILES = 4, PROMOTE_FROM = 4096 };
 
 static const float *pack_descale(long long stride[3], const facc_tensor *t)
 {

@@ -91,7 +91,7 @@ START_TEST(promotion)
     ck_assert_int_eq(f.promote_tiles, 0); /* the code cannot */
     m.kernel->plans.plan[0].config.promotes = true;
     launch_ok(&m, &h, &f);
-    ck_assert_int_eq(f.promote_tiles, 8);
+    ck_assert_int_eq(f.promote_tiles, 4);
     a->v_mean = &mean;
     launch_ok(&m, &h, &f);
     ck_assert_int_eq(f.promote_tiles, 0);
