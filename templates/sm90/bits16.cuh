@@ -4,6 +4,7 @@
 #include "sm90/shape.cuh"
 
 constexpr bool kSettlesFirst = false;
+constexpr bool kWaitsAhead = false;
 
 __device__ __forceinline__ void describe_fp8(const KernelArgs &, const Work &, Fp8Work<false> &) {}
 
@@ -27,6 +28,8 @@ __device__ __forceinline__ void load_image(const Fp8Work<false> &, int, unsigned
 }
 
 __device__ __forceinline__ void clear_image_tail(unsigned, int) {}
+
+__device__ __forceinline__ void forget(float (&)[2]) {}
 
 // What the accumulator is multiplied by, of a thread's two rows.
 using Factors = float[2];

@@ -16,6 +16,9 @@
 
 // Registers are short: outputs are corrected and written with no scores in flight.
 constexpr bool kSettlesFirst = true;
+// Steps are short: K and V of the next one are waited for under this one's products, where there are
+// slots enough that they have come.
+constexpr bool kWaitsAhead = kStages >= 4;
 
 // ---- descriptions of query tiles
 
@@ -143,6 +146,14 @@ __device__ __forceinline__ void clear_image_tail(unsigned tile, int from)
         }
         store_shared_16(tile + byte, x);
     }
+}
+
+// Factors that are not used need no registers up to here: where scores or descales take more of
+// them than there are (in plain kernels the two instructions cost more than they save).
+__device__ __forceinline__ void forget(float (&factor)[2])
+{
+    if constexpr (Variant::kHasScore || kBlockScales)
+        factor[0] = factor[1] = 1.0f;
 }
 
 // ---- promotion

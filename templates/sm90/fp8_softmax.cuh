@@ -19,7 +19,7 @@ constexpr float kLargest = 448.0f;
 // What the sum over a tile, in a thread's columns of a row, may be of that of all tiles before. A
 // weight is rounded to 2^-4 of itself. One that would carry a row, as far as a thread sees, becomes
 // the reference, and so exactly 2^kTop.
-constexpr float kMostShare = 1.0f;
+constexpr float kMostShare = 4.0f;
 
 __device__ __forceinline__ void reset(RowState &state)
 {
@@ -52,12 +52,20 @@ __device__ __forceinline__ ChunkScales chunk_scales(const ScaleTables<true> &tab
     return tables.scales[slot][c];
 }
 
+// Of a thread's part of a row's tile: two, that additions wait less; registers are short.
+constexpr int kSums = Variant::kHasScore ? 1 : 2;
+__device__ __forceinline__ float whole_sum(const float (&sum)[kSums])
+{
+    return kSums == 2 ? sum[0] + sum[kSums - 1] : sum[0];
+}
+
 // Weights 2^(x multiplier + offset), or 2^x if kMoved, of columns 16 m to 16 m + 15, packed; adds
 // them to the sums. The descale of V is in the packed ones alone.
 template <bool kMoved>
-__device__ __forceinline__ void
-weigh_blocks(const float (&first)[4], const float (&second)[4], int m, float multiplier,
-             const float (&offset)[2], const ChunkScales &scales, Weights &p, float (&sum)[2][2])
+__device__ __forceinline__ void weigh_blocks(const float (&first)[4], const float (&second)[4],
+                                             int m, float multiplier, const float (&offset)[2],
+                                             const ChunkScales &scales, Weights &p,
+                                             float (&sum)[2][kSums])
 {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -71,10 +79,12 @@ weigh_blocks(const float (&first)[4], const float (&second)[4], int m, float mul
             else if constexpr (kBlockScales)
                 x += scales.v_log2;
             weight[i] = exp2_fast(x);
-            if constexpr (kBlockScales)
-                sum[half][i % 2] = fmaf(weight[i], scales.v_inverse, sum[half][i % 2]);
-            else
-                sum[half][i % 2] += weight[i];
+            if constexpr (kBlockScales) {
+                float &s = sum[half][i % kSums];
+                s = fmaf(weight[i], scales.v_inverse, s);
+            } else {
+                sum[half][i % kSums] += weight[i];
+            }
         }
         p[2 * m + half] = pack_e4m3(weight[0], weight[1], weight[2], weight[3]);
     }
@@ -102,7 +112,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     const float multiplier = kRawScores                       ? raw_factor(args, w)
                              : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
                                                               : 1.0f;
-    float offset[2], sum[2][2] = {}, widest = 0.0f;
+    float offset[2], sum[2][kSums] = {}, widest = 0.0f;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         offset[half] = -state.reference[half];
@@ -124,7 +134,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                                                         : multiplier,
                              offset, scales, p, sum);
     }
-    const float total[2] = {sum[0][0] + sum[0][1], sum[1][0] + sum[1][1]};
+    const float total[2] = {whole_sum(sum[0]), whole_sum(sum[1])};
     bool shares = true;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -162,7 +172,7 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
     const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
-    float offset[2], sum[2][2] = {};
+    float offset[2], sum[2][kSums] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         float top = tops.of[0][half];
@@ -180,5 +190,5 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-        state.sum[half] = fmaf(state.sum[half], factor[half], sum[half][0] + sum[half][1]);
+        state.sum[half] = fmaf(state.sum[half], factor[half], whole_sum(sum[half]));
 }

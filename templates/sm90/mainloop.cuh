@@ -191,6 +191,7 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
             weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
     } else {
         rescale_ = false;
+        forget(factor_);
     }
     if constexpr (kTables)
         c_.table_empty[slot].arrive_warp();
@@ -315,7 +316,8 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             settle_v(w, v, load);
         }
         const float by = factor();
-        wait_k(visits_.load());
+        if (!kWaitsAhead || !plain)
+            wait_k(visits_.load());
         wgmma_wait<0>(); // P V of the visit before
         if constexpr (kSettlesFirst)
             settle(p);
@@ -329,8 +331,13 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
             reset(state_);
         }
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
-        wait_v(last);
+        if (!kWaitsAhead || !plain)
+            wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_ && promoter_.accumulates());
+        if (kWaitsAhead && visits_.goes_on()) { // the next step's
+            wait_k(visits_.load() + 1);
+            wait_v(visits_.load());
+        }
         wgmma_wait<1>();
         pin(s_[0]);
         visits_.release_k();
