@@ -211,6 +211,72 @@ START_TEST(extra_columns_come_first)
 }
 END_TEST
 
+START_TEST(fp8)
+{
+    struct unit_config c = stub;
+    c.dropout = false;
+    c.dtype = DTYPE_E4M3;
+    c.head_dim = c.head_dim_v = 256;
+    c.tile_n = 96;
+    const char *text = wgmma_text(&c);
+    has(text, "m64n96k32.f32.e4m3.e4m3 \" FACC_SCORES \", a, b, first, 1, 1;",
+        1);
+    has(text, "FACC_SCORES \", a, b, more, 1, 1;", 7);
+    has(text, "m64n256k32.f32.e4m3.e4m3 \" FACC_OUTPUT", 3);
+    has(text, "const unsigned (&p)[kTileN / 8]", 1);
+    has(text, "low, %48, 512; mov.b64 a", 1); /* a panel: 64 rows, 128 bytes */
+    has(text, "low, %49, 774; mov.b64 b, {low, 0x40000040}", 1);
+    /* V: 32 tokens a step, in rows of 32 bytes */
+    has(text, "low, %12, 512; mov.b64 b, {low, 0xc0000010}", 1);
+    has(text, "low, %12, 1024; mov.b64 b, {low, 0xc0000010}", 1);
+
+    c.dtype = DTYPE_E5M2; /* P is e4m3 */
+    c.head_dim = c.head_dim_v = 64;
+    text = wgmma_text(&c);
+    has(text, "m64n96k32.f32.e5m2.e5m2 \" FACC_SCORES", 2);
+    has(text, "m64n64k32.f32.e4m3.e5m2 \" FACC_OUTPUT", 3);
+    has(text, "0x80000020", 4); /* rows of 64 bytes */
+}
+END_TEST
+
+/* The softmax scale comes with the descales of Q and K. */
+START_TEST(fp8_units)
+{
+    static const char text[] =
+        "local facc = require 'facc'\n"
+        "return facc.attention { score_mod = function(s, b, h, q, kv)\n"
+        "  return facc.where(s > 0, s, 2 * s) + (kv - q) end }\n";
+    struct diag d;
+    diag_init(&d);
+    struct program *p =
+        compile_program(&alloc_libc, "mod.lua", text, strlen(text), NULL, &d);
+    ck_assert(p);
+    struct unit_config c = stub;
+    struct cuda_unit u;
+    c.dropout = false;
+    for (int k = 0; k < 2; k++) {
+        c.dtype = k ? DTYPE_E4M3 : DTYPE_F16;
+        ck_assert(
+            emit_unit(p->graph, &p->roots, &p->verdict, &c, NULL, arena, &u));
+        ck_assert_str_eq(u.main_name,
+                         k ? "sm90/fp8_forward.cu" : "sm90/forward.cu");
+        const char *variant = NULL;
+        bool descales = false;
+        for (int i = 0; i < u.n_headers; i++) {
+            if (strcmp(u.headers[i].name, "facc_variant.cuh") == 0)
+                variant = u.headers[i].text;
+            descales |= strcmp(u.headers[i].name, "common/descales.cuh") == 0;
+        }
+        ck_assert_ptr_nonnull(variant);
+        ck_assert(descales == (k == 1));
+        has(variant, "t.scale = facc_descaled(args, b, h);", k);
+        has(variant, "float scale, scale_log2;", k);
+        ck_assert((strstr(variant, "args.scale") == NULL) == (k == 1));
+    }
+    program_free(p);
+}
+END_TEST
+
 START_TEST(units_of_the_family_have_the_products)
 {
     struct unit_config c = stub;
@@ -242,6 +308,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, steps_reach_the_zero_filled_columns);
     tcase_add_test(t, operands_step_from_panel_to_panel);
     tcase_add_test(t, extra_columns_come_first);
+    tcase_add_test(t, fp8);
+    tcase_add_test(t, fp8_units);
     tcase_add_test(t, units_of_the_family_have_the_products);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
