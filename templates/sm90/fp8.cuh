@@ -16,8 +16,8 @@
 
 // Registers are short: outputs are corrected and written with no scores in flight.
 constexpr bool kSettlesFirst = true;
-// Steps are short: K and V of the next one are waited for under this one's products, where there are
-// slots enough that they have come.
+// Steps are short: K and V of the next one are waited for under this one's products, where there
+// are slots enough that they have come.
 constexpr bool kWaitsAhead = kStages >= 4;
 
 // ---- descriptions of query tiles

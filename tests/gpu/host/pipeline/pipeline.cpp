@@ -210,9 +210,11 @@ static void multiply_numbers(simt::Warp &w, const simt::Product &p)
         y.assign(kTileN * kHeadDim, 0);
         for (int d = 0; d < kHeadDim; ++d) {
             for (int r = 0; r < 16; ++r)
-                x[r * kHeadDim + d] = number_at(shared + address_of(p.a), rows + r, d, 64 * kRowBytesQK);
+                x[r * kHeadDim + d] =
+                    number_at(shared + address_of(p.a), rows + r, d, 64 * kRowBytesQK);
             for (int r = 0; r < kTileN; ++r)
-                y[r * kHeadDim + d] = number_at(shared + address_of(p.b), r, d, kTileN * kRowBytesQK);
+                y[r * kHeadDim + d] =
+                    number_at(shared + address_of(p.b), r, d, kTileN * kRowBytesQK);
         }
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < kTileN / 2; ++i) {
@@ -254,8 +256,7 @@ static void multiply(simt::Warp &w, const simt::Product &p)
                 if (memcmp(p.s[lane] + i, &kInFlight, 4))
                     simt::note(
                         simt::text("warp %d writes scores while Q K^T is in flight", w.number));
-        } else if (memcmp(p.p[lane], &p.copy[lane * simt::kWeightWords],
-                          4 * simt::kWeightWords)) {
+        } else if (memcmp(p.p[lane], &p.copy[lane * simt::kWeightWords], 4 * simt::kWeightWords)) {
             simt::note(simt::text("warp %d writes P while P V is in flight", w.number));
         }
     if (kTags)
@@ -503,9 +504,8 @@ static float scale_v(const KernelArgs &a, int b, int h, int kv)
 static float mean_v(const KernelArgs &a, int b, int h, int d)
 {
     const facc_fp8 &f = a.fp8;
-    return f.v_mean
-               ? f.v_mean[b * f.v_mean_stride[0] + h / a.group * f.v_mean_stride[1] + d]
-               : 0.0f;
+    return f.v_mean ? f.v_mean[b * f.v_mean_stride[0] + h / a.group * f.v_mean_stride[1] + d]
+                    : 0.0f;
 }
 #else
 static float factor_of(const KernelArgs &a, const Variant::Tile &)
@@ -547,8 +547,8 @@ static std::string check_all()
                 const long long at =
                     b * a.o_stride[0] + h * a.o_stride[1] + (n.q_start + q) * a.o_stride[2];
                 const float lse = a.lse[b * a.lse_stride[0] + h * a.lse_stride[1] + n.q_start + q];
-                const auto *qs = (const Element *)a.q + b * a.q_stride[0] +
-                                 h * a.q_stride[1] + (n.q_start + q) * a.q_stride[2];
+                const auto *qs = (const Element *)a.q + b * a.q_stride[0] + h * a.q_stride[1] +
+                                 (n.q_start + q) * a.q_stride[2];
                 const double by = kHasDropout ? 65536.0 / (65536 - a.dropout_drops) : 1;
                 double sum = 0, o[kHeadDimV] = {}, size[kHeadDimV] = {};
                 const Variant::Row row = Variant::row(a, t, q);
