@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from tune_unit import ROOT, compile_text, compile_unit, config_text, read, report
+from tune_unit import ROOT, compile_text, compile_unit, config_text, fp8_variant, read, report
 
 ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
@@ -25,7 +25,7 @@ VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap"
 SCHEDULED = {"document_planned", "document_halved", "keep_scanned", "plain+blocks", "causal+blocks",
              "keep_scanned+blocks"}
 UNMASKED = {"plain", "softcap", "bias"}
-DTYPE = {"f32": 1, "f16": 2, "bf16": 3}
+DTYPE = {"f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5}
 # Bytes that may spill, with the reason.
 ALLOWED = {
     # of scheduled masks, dim 128: tests/api/spills.txt
@@ -39,10 +39,14 @@ ALLOWED = {
 # The same of one head dim on one architecture.
 ALLOWED_AT = {("plain", 96, 100): 72}  # two groups of warps there: tests/api/spills.txt
 
+# The same of FP8 at dim 128, where three groups of warps leave 160 registers: some values of scores, of items.
+FP8_ALLOWED = {"alibi_causal": 24, "softcap": 64, "softcap_fast": 64, "bias": 64, "causal_relative": 64}
+FP8_VARIANTS = ("causal", "alibi_causal", "softcap", "softcap_fast", "bias", "causal_relative")
+
 SHIM = r"""
 #include <string.h>
 #include "runtime/select.h"
-int choose(int dtype, int out, int d, int dv, int arch, int family, int mask, int *c)
+int choose(int dtype, int out, int d, int dv, int arch, int family, int mask, int centred, int *c)
 {
     facc_variant v;
     struct unit_config u;
@@ -54,10 +58,11 @@ int choose(int dtype, int out, int d, int dv, int arch, int family, int mask, in
     v.out_dtype = (facc_dtype)out;
     v.head_dim = d;
     v.head_dim_v = dv;
-    if (!select_config(&v, arch, family, 0, mask, &u, &diag))
+    v.centred_v = centred;
+    if (!select_config(&v, arch, family, 0, mask, NULL, &u, &diag))
         return 0;
     c[0] = u.tile_m, c[1] = u.tile_n, c[2] = u.warps, c[3] = u.stages;
-    c[4] = u.q_in_registers, c[5] = u.shared_bytes, c[6] = u.q_buffers;
+    c[4] = u.q_in_registers, c[5] = u.shared_bytes, c[6] = u.q_buffers, c[7] = u.promotes;
     return 1;
 }
 """
@@ -71,9 +76,9 @@ PRODUCTS = ((64, 64, 96, 16), (64, 64, 128, 12), (96, 96, 80, 16), (96, 96, 128,
 WGMMA_SHIM = r"""
 #include <string.h>
 #include "compiler/emit/emit.h"
-int print(int f16, int d, int dv, int n, char *text, int size)
+int print(int dtype, int d, int dv, int n, char *text, int size)
 {
-    struct unit_config c = {.family = "sm90", .dtype = f16 ? DTYPE_F16 : DTYPE_BF16, .head_dim = d,
+    struct unit_config c = {.family = "sm90", .dtype = (enum dtype)dtype, .head_dim = d,
                             .head_dim_v = dv, .tile_n = n};
     struct arena *a = arena_new(&alloc_libc);
     struct strbuf b;
@@ -109,7 +114,7 @@ def load_printer(folder):
     text = ctypes.create_string_buffer(1 << 17)
 
     def wgmma(dtype, d, dv, n):
-        if not shim.print(dtype == "f16", d, dv, n, text, len(text)):
+        if not shim.print(DTYPE[dtype], d, dv, n, text, len(text)):
             raise SystemExit(f"nothing printed for {d}/{dv}, {n} columns")
         return text.value.decode()
     return wgmma
@@ -125,19 +130,19 @@ def judge(c, compiled, allowed):
         "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
 
 
-def configure(select, dtype, out, d, dv, arch, variant, wgmma=None):
+def configure(select, dtype, out, d, dv, arch, variant, wgmma=None, centred=False):
     """wgmma: prints the products; the family is then sm90, else sm80."""
-    c = (ctypes.c_int * 7)()
+    c = (ctypes.c_int * 8)()
     mask = variant not in UNMASKED
     family = 90 if wgmma else 80
-    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, family, mask, c):
+    if not select.choose(DTYPE[dtype], DTYPE[out], d, dv, arch, family, mask, centred, c):
         raise SystemExit(f"no tile for {d}/{dv} on sm_{arch}")
     config = dict(block_mask="+blocks" in variant, D=d, Dv=dv, m=c[0], n=c[1], warps=c[2],
                   stages=c[3], qreg=bool(c[4]), q_buffers=c[6], dtype=dtype, out=out, arch=arch,
                   variant=variant, tensors=VARIANTS[variant])
     if wgmma:
         config.update(arch="90a", wgmma=wgmma(dtype, d, dv, c[1]), packed=False,
-                      scheduled=variant in SCHEDULED)
+                      scheduled=variant in SCHEDULED, promotes=bool(c[7]))
     return config
 
 
@@ -154,6 +159,9 @@ def check(c):
         return judge(c, compile_text("wgmma_loop.cu", read("tests/gpu/wgmma_loop.cu"), headers,
                                      c["arch"]), 0)
     text = variant_text(c["variant"].removesuffix("+blocks"))
+    if c["dtype"] in ("e4m3", "e5m2"):
+        allowed = FP8_ALLOWED.get(c["variant"], 0) if c["D"] == 128 else 0
+        return judge(c, compile_unit(c, fp8_variant(text), c["arch"], main="sm90/fp8_forward.cu"), allowed)
     if "wgmma" in c:
         return judge(c, compile_unit(c, text, c["arch"], main="sm90/forward.cu"), 0)
     allowed = ALLOWED_AT.get((c["variant"], c["D"], c["arch"]), ALLOWED.get(c["variant"], 0))
@@ -187,6 +195,12 @@ def cases_sm90(select, wgmma, everything):
         for variant in VARIANTS if everything and min(d, dv) >= 64 else ():
             if variant != "plain":
                 yield configure(select, "bf16", "bf16", d, dv, 90, variant, wgmma)
+    for d in (64, 128, 256):
+        for dtype, out, centred, blocks in (("e4m3", "bf16", True, False), ("e5m2", "f32", False, False),
+                                            ("e4m3", "f16", True, True)):
+            yield dict(configure(select, dtype, out, d, d, 90, "plain", wgmma, centred), block_scales=blocks)
+        for variant in FP8_VARIANTS if everything else ():
+            yield configure(select, "e4m3", "bf16", d, d, 90, variant, wgmma, True)
 
 
 def main():

@@ -12,13 +12,12 @@ cases; softmax has the softmax of a warp alone. --mutations: instead, each chang
 import argparse
 import concurrent.futures
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from tune_unit import ROOT, config_text
+from tune_unit import ROOT, config_text, fp8_variant
 
 HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
 FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
@@ -197,38 +196,6 @@ def programs():
             [f"fp8.{name}" for name in FP8_PROGRAMS])
 
 
-def fp8_config(config, name):
-    """What compiler/emit/unit.c prints besides. Names end in the kernel's features."""
-    text = config_text(dict(config, dtype="f32")).replace("kElement = 2", "kElement = kElementE4m3")
-    return text.replace("constexpr int kElement =", f"""#define FACC_FP8 1
-constexpr int kElementE4m3 = 3, kElementE5m2 = 4;
-constexpr bool kBlockScales = {"true" if "blocks" in name else "false"};
-constexpr bool kPromotes = {"true" if "promotes" in name else "false"};
-constexpr int kElement =""")
-
-
-def fp8_variant(text):
-    """The same for variant.c: descales join the softmax scale in Tile."""
-    start = text.index("Tile tile(const KernelArgs &")
-    end = text.index("Row row(const KernelArgs &")
-    maker = text[start:end].replace("Tile tile(", "Tile undescaled(", 1)
-    maker = re.sub(r"args\.scale\b", "facc_descaled(args, b, h)", maker)
-    added = """
-    static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
-    {
-        Tile t = undescaled(args, b, h);
-        t.scale = facc_descaled(args, b, h);
-        t.scale_log2 = t.scale * kLog2e;
-        return t;
-    }
-    """
-    place = maker.rindex("static")
-    rest = re.sub(r"args\.scale(_log2)?\b", r"t.scale\1", re.sub(r"const Tile &([,)])", r"const Tile &t\1", text[end:]))
-    text = text[:start] + maker[:place] + added + maker[place:] + rest
-    text = re.sub(r"(struct Tile \{[^}]*)\}", r"\1 float scale, scale_log2; }", text, count=1)
-    return text.replace("struct Variant", '#include "common/descales.cuh"\nstruct Variant', 1)
-
-
 def build(folder, name, templates, changes=()):
     kind, variant, shape = name.split("+")[0].split(".", 2)
     file, tensors, scheduled, flags = VARIANTS[variant]
@@ -244,7 +211,9 @@ def build(folder, name, templates, changes=()):
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
     if kind == "fp8":
         config.update(FP8[shape])
-        texts = {"facc_config.cuh": fp8_config(config, name), "facc_variant.cuh": fp8_variant(texts["facc_variant.cuh"])}
+        texts = {"facc_config.cuh": config_text(dict(config, dtype="e4m3", block_scales="blocks" in name,
+                                                           promotes="promotes" in name)),
+                 "facc_variant.cuh": fp8_variant(texts["facc_variant.cuh"])}
     with open(os.path.join(templates, "sm90", "fp8_forward.cu" if kind == "fp8" else "forward.cu")) as f:
         texts["forward_host.cuh"] = f.read()
     with open(os.path.join(templates, "sm90/kernel.cuh")) as f:

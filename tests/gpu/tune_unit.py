@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ELEMENT = {"f16": 0, "bf16": 1, "f32": 2}
+ELEMENT = {"f16": 0, "bf16": 1, "f32": 2, "e4m3": 3, "e5m2": 4}
 
 
 def shared_bytes(c):
@@ -20,10 +20,43 @@ def shared_bytes(c):
     return max(loop, 0 if c["out"] == "f32" else c["m"] * row_v)
 
 
+def fp8_text(c):
+    if c["dtype"] not in ("e4m3", "e5m2"):
+        return ""
+    return f"""#define FACC_FP8 1
+constexpr int kElementE4m3 = 3, kElementE5m2 = 4;
+constexpr bool kBlockScales = {"true" if c.get("block_scales") else "false"};
+constexpr bool kPromotes = {"true" if c.get("promotes") else "false"};
+"""
+
+
+def fp8_variant(text):
+    """A Variant of 16 bits as variant.c prints it for FP8: descales join the softmax scale in Tile."""
+    start = text.index("Tile tile(const KernelArgs &")
+    end = text.index("Row row(const KernelArgs &")
+    maker = text[start:end].replace("Tile tile(", "Tile undescaled(", 1)
+    maker = re.sub(r"args\.scale\b", "facc_descaled(args, b, h)", maker)
+    maker = maker.replace("args.scale_log2", "(facc_descaled(args, b, h) * kLog2e)")
+    added = """
+    static FACC_FN Tile tile(const KernelArgs &args, int b, int h)
+    {
+        Tile t = undescaled(args, b, h);
+        t.scale = facc_descaled(args, b, h);
+        t.scale_log2 = t.scale * kLog2e;
+        return t;
+    }
+    """
+    place = maker.rindex("static")
+    rest = re.sub(r"args\.scale(_log2)?\b", r"t.scale\1", re.sub(r"const Tile &([,)])", r"const Tile &t\1", text[end:]))
+    text = text[:start] + maker[:place] + added + maker[place:] + rest
+    text = re.sub(r"(struct Tile \{[^}]*)\}", r"\1 float scale, scale_log2; }", text, count=1)
+    return text.replace("struct Variant", '#include "common/descales.cuh"\nstruct Variant', 1)
+
+
 def config_text(c):
     return f"""#pragma once
 constexpr int kElementF16 = 0, kElementBf16 = 1, kElementF32 = 2;
-constexpr int kElement = {ELEMENT[c["dtype"]]};
+{fp8_text(c)}constexpr int kElement = {ELEMENT[c["dtype"]]};
 constexpr int kOutElement = {ELEMENT[c["out"]]};
 constexpr int kHeadDim = {c["D"]}, kHeadDimV = {c["Dv"]};
 constexpr int kTileM = {c["m"]}, kTileN = {c["n"]};
