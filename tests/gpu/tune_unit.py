@@ -35,6 +35,7 @@ def fp8_variant(text):
     start = text.index("Tile tile(const KernelArgs &")
     end = text.index("Row row(const KernelArgs &")
     maker = text[start:end].replace("Tile tile(", "Tile undescaled(", 1)
+    maker = maker.replace("Tile t;", "Tile t{};")
     maker = re.sub(r"args\.scale\b", "facc_descaled(args, b, h)", maker)
     maker = maker.replace("args.scale_log2", "(facc_descaled(args, b, h) * kLog2e)")
     added = """
