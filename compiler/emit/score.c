@@ -115,20 +115,28 @@ const char *score_folded(struct emitter *e, ir_ref r)
 
 /* --- times log2(e) ------------------------------------------------------- */
 
+/* Finite, but log2(e) times it is not. */
+static bool is_far_const(double v)
+{
+    return isfinite((float)v) && !isfinite((float)(v * log2e));
+}
+
 static const char *const_times_log2e(struct emitter *e, double v)
 {
     double x = v * log2e;
-    if (isfinite((float)v) && !isfinite((float)x))
+    if (is_far_const(v))
         x = v < 0 ? -(double)FLT_MAX : (double)FLT_MAX;
     return expr_float_const(e, x);
 }
 
 /* May it be so near f32's ends that log2(e) times it is beyond them, though it
- * is finite: a number that the cell loads, of a type that reaches there? (What
- * is made in wider scopes is folded there.) */
+ * is finite: a constant that is, or a number that the cell loads, of a type
+ * that reaches there? (What is made in wider scopes is folded there.) */
 static bool is_far(const struct emitter *e, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
+    if (n->op == IR_CONST_F)
+        return is_far_const(n->f);
     if (is_wider(e, PLACE_SCORE, r))
         return false;
     switch (n->op) {

@@ -23,6 +23,8 @@ static const char *const bodies[] = {
     "score + r[kv] + t[q][kv]",
     "(score + t[q][kv]) * 0.5",
     "score + d[abs(q - kv)]",
+    "(q % 3 == 0 or kv < 5) and -3.4028234663852886e38 or score",
+    "kv > 3 and score or -3.4028234663852886e38",
 };
 enum {
     N_BODIES = sizeof bodies / sizeof *bodies,
