@@ -96,7 +96,7 @@ def add_ends():
                       ("2 * score - -t[b][kv]", lambda s, t, d: 2 * s + t)):
         # batch 1: keys that are padding for all rows, as additive masks say it
         @edge(f"key bias, {form}", scored(form, declared("f32", "B", "kv")), 128)
-        def by_key(program, variant, mod=mod):
+        def by_key(program, variant, mod=mod, form=form):
             t = torch.zeros(3, 500, device=DEVICE)
             t[0, 130:] = LEAST["f32"]
             t[1] = LEAST["f32"]
