@@ -112,7 +112,9 @@ int grid_jobs(const struct grid *g, int asked, int memory)
     facc_system_info sys = FACC_SYSTEM_INFO_INIT;
     int jobs = asked;
     const double mib = memory ? memory : free_mib();
-    if (!jobs)
+    if (g->n <= 1)
+        jobs = 1; /* does not ask facc_system, which opens NVRTC */
+    else if (!jobs)
         jobs = facc_system(g->ctx, &sys, NULL) ? 1 : sys.cpu_threads;
     if (jobs > MAX_JOBS)
         jobs = MAX_JOBS;
