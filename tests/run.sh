@@ -154,7 +154,7 @@ step "build dev" build dev
 [ "$failed" -eq 0 ] || { echo "$passed passed, $failed failed, $skipped skipped"; exit 1; }
 
 step "suites under sanitizers" suites build/dev
-step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|hostile|conformance|emit_list'
+step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|hostile|conformance|emit_list|test_share'
 step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 [ $long = 1 ] || beside "hostile input, libFuzzer" sh tests/hostile/fuzz.sh 20
 beside "command line" sh tests/api/cli.sh build/release/facc
