@@ -12,6 +12,7 @@
 
 #include "compiler/dtype.h"
 #include "runtime/error.h"
+#include "runtime/tensor_check.h"
 
 /* Where and about what a message is. */
 struct check {
@@ -36,15 +37,6 @@ static const char *shape_text(const facc_tensor *t, char *buf, size_t size)
 }
 
 /* ---- one tensor ------------------------------------------------------- */
-
-/* Without elements, strides say nothing (NumPy sets them to 0). */
-static bool empty(const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] == 0)
-            return true;
-    return false;
-}
 
 /* Extents are ints on every path; offsets are 64-bit, and must stay so. */
 static bool extents_fit(const struct check *c, const char *name,
@@ -82,7 +74,7 @@ static bool data_there(const struct check *c, const char *name,
                        const facc_tensor *t)
 {
     size_t size = facc_dtype_size(t->dtype);
-    if (empty(t))
+    if (!tensor_has_elements(t))
         return true;
     if (!t->data)
         return FAIL(c, FACC_ERR_ARGUMENT, "%s: data is NULL", name);
@@ -93,23 +85,11 @@ static bool data_there(const struct check *c, const char *name,
     return true;
 }
 
-/* Two elements of an output must not share memory through stride 0. */
-static bool writable_strides(const struct check *c, const char *name,
-                             const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank && !empty(t); i++)
-        if (t->stride[i] == 0 && t->shape[i] > 1)
-            return FAIL(c, FACC_ERR_ARGUMENT,
-                        "%s: stride %d is 0 (a broadcast): an output needs "
-                        "memory of its own",
-                        name, i);
-    return true;
-}
-
 static bool contiguous_rows(const struct check *c, const char *name,
                             const facc_tensor *t)
 {
-    if (!c->rules->gpu || t->stride[3] == 1 || t->shape[3] <= 1 || empty(t))
+    if (!c->rules->gpu || t->stride[3] == 1 || t->shape[3] <= 1 ||
+        !tensor_has_elements(t))
         return true;
     return FAIL(c, FACC_ERR_ARGUMENT,
                 "%s: the last dimension has stride %lld, must be 1: make it "
@@ -274,12 +254,13 @@ static bool shapes_fit(const struct check *c, const facc_args *a,
 
 static bool strides_fit(const struct check *c, const facc_args *a)
 {
+    const struct tensor_report r = {c->rules->stage, c->d};
     if (c->rules->sizes_only)
         return true;
     return contiguous_rows(c, "q", &a->q) && contiguous_rows(c, "k", &a->k) &&
            contiguous_rows(c, "v", &a->v) && contiguous_rows(c, "o", &a->o) &&
-           writable_strides(c, "o", &a->o) &&
-           (!a->lse.data || writable_strides(c, "lse", &a->lse));
+           tensor_is_writable(&r, "o", &a->o) &&
+           (!a->lse.data || tensor_is_writable(&r, "lse", &a->lse));
 }
 
 static bool sinks_fit(const struct check *c, const facc_args *a,

@@ -7,6 +7,7 @@
 #include "compiler/dtype.h"
 #include "runtime/args.h"
 #include "runtime/error.h"
+#include "runtime/tensor_check.h"
 #include "templates/common/fp8_args.h"
 
 enum { BLOCK_UNIT = 32, IMAGE_ALIGN = 128 };
@@ -15,11 +16,11 @@ enum { BLOCK_UNIT = 32, IMAGE_ALIGN = 128 };
 struct check {
     const struct args_rules *rules;
     const struct args_sizes *z;
-    struct diag *d;
+    struct tensor_report r;
 };
 
 #define FAIL(c, status, ...)                                                   \
-    diag_set((c)->d, status, (c)->rules->stage, NULL, 0, __VA_ARGS__)
+    diag_set((c)->r.d, status, (c)->r.stage, NULL, 0, __VA_ARGS__)
 
 int64_t facc_v_chunks(int64_t rows, int32_t n_seqs)
 {
@@ -29,42 +30,10 @@ int64_t facc_v_chunks(int64_t rows, int32_t n_seqs)
                       : (rows + FACC_V_CHUNK - 1) / FACC_V_CHUNK + FACC_V_PAD;
 }
 
-static bool has_elements(const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] == 0)
-            return false;
-    return true;
-}
-
 static bool readable(const struct check *c, const char *name,
                      const facc_tensor *t, size_t align)
 {
-    if (c->rules->sizes_only || !has_elements(t))
-        return true;
-    if (!t->data)
-        return FAIL(c, FACC_ERR_ARGUMENT, "%s: data is NULL", name);
-    return (uintptr_t)t->data % align == 0 ||
-           FAIL(c, FACC_ERR_ARGUMENT, "%s: data is not aligned to %zu bytes",
-                name, align);
-}
-
-static bool is_f32(const struct check *c, const char *name,
-                   const facc_tensor *t)
-{
-    return t->dtype == FACC_F32 ||
-           FAIL(c, FACC_ERR_ARGUMENT, "%s: dtype is %s, expected f32", name,
-                facc_dtype_name(t->dtype));
-}
-
-static bool extent_is(const struct check *c, const char *name,
-                      const facc_tensor *t, int dim, int64_t want,
-                      const char *layout)
-{
-    return t->shape[dim] == want ||
-           FAIL(c, FACC_ERR_ARGUMENT,
-                "%s: extent %d is %lld, expected %lld (%s)", name, dim,
-                (long long)t->shape[dim], (long long)want, layout);
+    return c->rules->sizes_only || tensor_is_aligned(&c->r, name, t, align);
 }
 
 /* ---- descales ----------------------------------------------------------- */
@@ -110,13 +79,15 @@ static bool descale_fits(const struct check *c, const struct descale *e)
     if (t->rank != 0 && t->rank != 2 && t->rank != 3)
         return FAIL(c, FACC_ERR_ARGUMENT, "%s: rank is %d, expected %s",
                     e->name, t->rank, layout);
-    if (!is_f32(c, e->name, t) || !readable(c, e->name, t, sizeof(float)))
+    if (!tensor_is_f32(&c->r, e->name, t) ||
+        !readable(c, e->name, t, sizeof(float)))
         return false;
     if (t->rank == 0)
         return true;
     const bool all_heads = e->q && t->shape[1] == c->z->H;
-    return extent_is(c, e->name, t, 0, c->z->B, layout) &&
-           (all_heads || extent_is(c, e->name, t, 1, e->heads, layout)) &&
+    return tensor_extent_is(&c->r, e->name, t, 0, c->z->B, layout) &&
+           (all_heads ||
+            tensor_extent_is(&c->r, e->name, t, 1, e->heads, layout)) &&
            (t->rank == 2 || block_fits(c, e));
 }
 
@@ -158,10 +129,11 @@ static bool v_mean_fits(const struct check *c, const facc_tensor *t)
         return FAIL(c, FACC_ERR_ARGUMENT,
                     "%s: the last dimension has stride %lld, must be 1", name,
                     (long long)t->stride[2]);
-    return is_f32(c, name, t) && readable(c, name, t, sizeof(float)) &&
-           extent_is(c, name, t, 0, c->z->B, layout) &&
-           extent_is(c, name, t, 1, c->z->Hkv, layout) &&
-           extent_is(c, name, t, 2, c->z->Dv, layout);
+    return tensor_is_f32(&c->r, name, t) &&
+           readable(c, name, t, sizeof(float)) &&
+           tensor_extent_is(&c->r, name, t, 0, c->z->B, layout) &&
+           tensor_extent_is(&c->r, name, t, 1, c->z->Hkv, layout) &&
+           tensor_extent_is(&c->r, name, t, 2, c->z->Dv, layout);
 }
 
 static bool image_strides_fit(const struct check *c, const facc_tensor *t)
@@ -202,9 +174,10 @@ static bool v_image_fits(const struct check *c, const facc_tensor *t,
         return FAIL(c, FACC_ERR_ARGUMENT,
                     "%s: %lld chunks, %lld are needed (facc_v_chunks)", name,
                     (long long)t->shape[2], (long long)chunks);
-    return extent_is(c, name, t, 0, z->packed ? 1 : z->B, layout) &&
-           extent_is(c, name, t, 1, z->Hkv, layout) &&
-           extent_is(c, name, t, 3, (int64_t)FACC_V_CHUNK * z->Dv, layout) &&
+    return tensor_extent_is(&c->r, name, t, 0, z->packed ? 1 : z->B, layout) &&
+           tensor_extent_is(&c->r, name, t, 1, z->Hkv, layout) &&
+           tensor_extent_is(&c->r, name, t, 3, (int64_t)FACC_V_CHUNK * z->Dv,
+                            layout) &&
            image_strides_fit(c, t) &&
            readable(c, name, t, c->rules->gpu ? IMAGE_ALIGN : 1);
 }
@@ -212,7 +185,7 @@ static bool v_image_fits(const struct check *c, const facc_tensor *t,
 bool args_fp8(const facc_args *a, const struct args_rules *rules,
               const struct args_sizes *z, struct diag *d)
 {
-    const struct check c = {rules, z, d};
+    const struct check c = {rules, z, {rules->stage, d}};
     if (dtype_is_fp8((enum dtype)a->v.dtype))
         return descales_fit(&c, a) && v_mean_fits(&c, a->v_mean) &&
                v_image_fits(&c, a->v_image, a->v.dtype);

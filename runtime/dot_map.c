@@ -5,6 +5,7 @@
  * up to 64 columns by the rows of a tile, swizzled as wide as its rows. What is
  * behind the tensor is read as 0. */
 #include "runtime/dot_map.h"
+#include "runtime/tensor_check.h"
 
 enum { ALIGN = 16, Q_ROWS = 64, RANK = 5 };
 static const int64_t max_stride = INT64_C(1) << 40; /* bytes, below */
@@ -29,14 +30,6 @@ struct check {
 static const char way_out[] = "get the kernel with variant.layout "
                               "FACC_LAYOUT_ANY (and FACC_FAMILY_AUTO), which "
                               "has code for others, too";
-
-static bool has_elements(const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] == 0)
-            return false;
-    return true;
-}
 
 static bool fits_stride(const struct check *c, const char *name,
                         const facc_tensor *t, const struct dot_side *side,
@@ -63,7 +56,7 @@ static bool fits(const struct check *c, const char *name, const facc_args *a,
     const facc_tensor *t = &a->tensors[side->tensor];
     if (a->q.shape[2] == 0 || a->k.shape[2] == 0)
         return true; /* nothing is read that counts */
-    if (!has_elements(t))
+    if (!tensor_has_elements(t))
         return diag_set(c->d, FACC_ERR_ARGUMENT, c->stage, NULL, 0,
                         "captured tensor \"%s\" has no elements, and family "
                         "sm90 reads its rows for facc.dot; %s",

@@ -8,80 +8,27 @@
 #include "compiler/dtype.h"
 #include "runtime/error.h"
 #include "runtime/quantize.h"
+#include "runtime/tensor_check.h"
 #include "templates/common/fp8_args.h"
 
 enum { BLOCK_UNIT = 32, IMAGE_ALIGN = 128, ROW_ALIGN = 16, MAX_SIZE = 1 << 30 };
 
 struct check {
     const facc_quantize_args *a;
-    const char *stage;
+    struct tensor_report r;
     bool gpu, sizes_only;
     struct quantize_sizes *z;
-    struct diag *d;
 };
 
 #define FAIL(c, status, ...)                                                   \
-    diag_set((c)->d, status, (c)->stage, NULL, 0, __VA_ARGS__)
+    diag_set((c)->r.d, status, (c)->r.stage, NULL, 0, __VA_ARGS__)
 
 /* ---- one tensor ---------------------------------------------------------- */
-
-static bool has_elements(const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] == 0)
-            return false;
-    return true;
-}
-
-static bool rank_is(const struct check *c, const char *name,
-                    const facc_tensor *t, int rank, const char *layout)
-{
-    return t->rank == rank ||
-           FAIL(c, FACC_ERR_ARGUMENT, "%s: rank is %d, expected %d (%s)", name,
-                t->rank, rank, layout);
-}
-
-static bool extent_is(const struct check *c, const char *name,
-                      const facc_tensor *t, int dim, int64_t want,
-                      const char *layout)
-{
-    return t->shape[dim] == want ||
-           FAIL(c, FACC_ERR_ARGUMENT,
-                "%s: extent %d is %lld, expected %lld (%s)", name, dim,
-                (long long)t->shape[dim], (long long)want, layout);
-}
 
 static bool aligned_to(const struct check *c, const char *name,
                        const facc_tensor *t, size_t align)
 {
-    if (c->sizes_only || !has_elements(t))
-        return true;
-    if (!t->data)
-        return FAIL(c, FACC_ERR_ARGUMENT, "%s: data is NULL", name);
-    return (uintptr_t)t->data % align == 0 ||
-           FAIL(c, FACC_ERR_ARGUMENT, "%s: data is not aligned to %zu bytes",
-                name, align);
-}
-
-static bool is_f32(const struct check *c, const char *name,
-                   const facc_tensor *t)
-{
-    return t->dtype == FACC_F32 ||
-           FAIL(c, FACC_ERR_ARGUMENT, "%s: dtype is %s, expected f32", name,
-                facc_dtype_name(t->dtype));
-}
-
-/* What is written needs memory of its own. */
-static bool writable(const struct check *c, const char *name,
-                     const facc_tensor *t)
-{
-    for (int i = 0; i < t->rank && has_elements(t); i++)
-        if (t->stride[i] == 0 && t->shape[i] > 1)
-            return FAIL(c, FACC_ERR_ARGUMENT,
-                        "%s: stride %d is 0 (a broadcast): an output needs "
-                        "memory of its own",
-                        name, i);
-    return true;
+    return c->sizes_only || tensor_is_aligned(&c->r, name, t, align);
 }
 
 /* Rows that kernels read and write 16 elements at a time. */
@@ -89,7 +36,7 @@ static bool rows_fit(const struct check *c, const char *name,
                      const facc_tensor *t, int64_t align)
 {
     const int64_t size = (int64_t)facc_dtype_size(t->dtype);
-    if (!c->gpu || !has_elements(t))
+    if (!c->gpu || !tensor_has_elements(t))
         return true;
     if (t->stride[3] != 1 && t->shape[3] > 1)
         return FAIL(c, FACC_ERR_ARGUMENT,
@@ -123,7 +70,7 @@ static bool sizes_fit(const struct check *c)
 {
     struct quantize_sizes *z = c->z;
     const facc_tensor *t = &c->a->in;
-    if (!rank_is(c, "in", t, 4, "[B, H, S, D]"))
+    if (!tensor_rank_is(&c->r, "in", t, 4, "[B, H, S, D]"))
         return false;
     for (int i = 0; i < 4; i++)
         if (t->shape[i] < 0 || t->shape[i] > MAX_SIZE)
@@ -175,14 +122,15 @@ static bool out_fits(const struct check *c)
     const facc_tensor *t = &c->a->out;
     if (!t->data && c->a->image.data && !c->sizes_only)
         return true;
-    if (!rank_is(c, "out", t, 4, "[B, H, S, D]"))
+    if (!tensor_rank_is(&c->r, "out", t, 4, "[B, H, S, D]"))
         return false;
     for (int i = 0; i < 4; i++)
-        if (!extent_is(c, "out", t, i, c->a->in.shape[i], "[B, H, S, D]"))
+        if (!tensor_extent_is(&c->r, "out", t, i, c->a->in.shape[i],
+                              "[B, H, S, D]"))
             return false;
     const int align = c->z->D % 64 == 0 ? 16 : 8;
     return aligned_to(c, "out", t, c->gpu ? (size_t)align : 1) &&
-           writable(c, "out", t) && rows_fit(c, "out", t, align);
+           tensor_is_writable(&c->r, "out", t) && rows_fit(c, "out", t, align);
 }
 
 static bool scale_fits(const struct check *c)
@@ -196,11 +144,13 @@ static bool scale_fits(const struct check *c)
                     t->rank, layout);
     z->per_tensor = t->rank == 0;
     z->blocks = 1;
-    if (!is_f32(c, "scale", t) || !aligned_to(c, "scale", t, sizeof(float)) ||
-        !writable(c, "scale", t))
+    if (!tensor_is_f32(&c->r, "scale", t) ||
+        !aligned_to(c, "scale", t, sizeof(float)) ||
+        !tensor_is_writable(&c->r, "scale", t))
         return false;
-    if (t->rank >= 2 && (!extent_is(c, "scale", t, 0, z->B, layout) ||
-                         !extent_is(c, "scale", t, 1, z->H, layout)))
+    if (t->rank >= 2 &&
+        (!tensor_extent_is(&c->r, "scale", t, 0, z->B, layout) ||
+         !tensor_extent_is(&c->r, "scale", t, 1, z->H, layout)))
         return false;
     if (t->rank < 3)
         return true;
@@ -210,7 +160,7 @@ static bool scale_fits(const struct check *c)
                     "rows: it must be a multiple of %d",
                     block, BLOCK_UNIT);
     z->blocks = (int)(((int64_t)z->S + block - 1) / block);
-    return extent_is(c, "scale", t, 2, z->blocks, layout);
+    return tensor_extent_is(&c->r, "scale", t, 2, z->blocks, layout);
 }
 
 static bool mean_fits(const struct check *c)
@@ -219,11 +169,13 @@ static bool mean_fits(const struct check *c)
     const facc_tensor *t = &c->a->mean;
     if (!t->data)
         return true;
-    return rank_is(c, "mean", t, 3, layout) && is_f32(c, "mean", t) &&
-           aligned_to(c, "mean", t, sizeof(float)) && writable(c, "mean", t) &&
-           extent_is(c, "mean", t, 0, c->z->B, layout) &&
-           extent_is(c, "mean", t, 1, c->z->H, layout) &&
-           extent_is(c, "mean", t, 2, c->z->D, layout) &&
+    return tensor_rank_is(&c->r, "mean", t, 3, layout) &&
+           tensor_is_f32(&c->r, "mean", t) &&
+           aligned_to(c, "mean", t, sizeof(float)) &&
+           tensor_is_writable(&c->r, "mean", t) &&
+           tensor_extent_is(&c->r, "mean", t, 0, c->z->B, layout) &&
+           tensor_extent_is(&c->r, "mean", t, 1, c->z->H, layout) &&
+           tensor_extent_is(&c->r, "mean", t, 2, c->z->D, layout) &&
            (t->stride[2] == 1 || t->shape[2] == 1 ||
             FAIL(c, FACC_ERR_ARGUMENT,
                  "mean: the last dimension has stride %lld, must be 1",
@@ -243,10 +195,10 @@ static bool image_fits(const struct check *c)
     if (c->gpu && z->D % 16 != 0)
         return FAIL(c, FACC_ERR_UNSUPPORTED,
                     "image: D is %d; kernels take multiples of 16", z->D);
-    if (!rank_is(c, "image", t, 4, layout) ||
-        !extent_is(c, "image", t, 0, z->packed ? 1 : z->B, layout) ||
-        !extent_is(c, "image", t, 1, z->H, layout) ||
-        !extent_is(c, "image", t, 3, chunk, layout))
+    if (!tensor_rank_is(&c->r, "image", t, 4, layout) ||
+        !tensor_extent_is(&c->r, "image", t, 0, z->packed ? 1 : z->B, layout) ||
+        !tensor_extent_is(&c->r, "image", t, 1, z->H, layout) ||
+        !tensor_extent_is(&c->r, "image", t, 3, chunk, layout))
         return false;
     if (t->dtype != c->a->out.dtype)
         return FAIL(c, FACC_ERR_ARGUMENT, "image: dtype is %s, expected %s",
@@ -263,7 +215,7 @@ static bool image_fits(const struct check *c)
                     "multiples of %d",
                     IMAGE_ALIGN);
     return aligned_to(c, "image", t, c->gpu ? IMAGE_ALIGN : 1) &&
-           writable(c, "image", t);
+           tensor_is_writable(&c->r, "image", t);
 }
 
 static bool hadamard_fits(const struct check *c)
@@ -282,7 +234,7 @@ static bool hadamard_fits(const struct check *c)
 bool quantize_check(const facc_quantize_args *a, bool gpu, bool sizes_only,
                     const char *stage, struct quantize_sizes *z, struct diag *d)
 {
-    const struct check c = {a, stage, gpu, sizes_only, z, d};
+    const struct check c = {a, {stage, d}, gpu, sizes_only, z};
     return dtypes_fit(&c) && sizes_fit(&c) && packed_fit(&c) &&
            aligned_to(&c, "in", &a->in,
                       gpu ? ROW_ALIGN : facc_dtype_size(a->in.dtype)) &&
