@@ -2,7 +2,6 @@
  * first needed, gives warnings once. Everything else hangs on it. */
 #include "runtime/context.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "runtime/manifest.h"
 #include "runtime/module.h"
 #include "runtime/nvrtc.h"
+#include "runtime/usable_cpus.h"
 
 /* ---- names and versions ------------------------------------------------ */
 
@@ -98,15 +98,6 @@ static bool copy(char **to, const char *s)
     return !s || *to;
 }
 
-static int usable_threads(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-    if (n < 1) /* more CPUs than the set holds */
-        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n;
-}
-
 static bool cache_mode_of(const facc_options *o, enum cache_mode *mode,
                           struct diag *d)
 {
@@ -175,7 +166,7 @@ static bool configure(facc_ctx *ctx, const facc_options *o, struct diag *d)
         return diag_set(d, FACC_ERR_ARGUMENT, "context", NULL, 0,
                         "facc_options.cpu_threads is %d, must be at least 0",
                         o->cpu_threads);
-    ctx->cpu_threads = o->cpu_threads ? o->cpu_threads : usable_threads();
+    ctx->cpu_threads = o->cpu_threads ? o->cpu_threads : usable_cpus();
     if (!copy(&ctx->nvrtc_path,
               o->nvrtc_path ? o->nvrtc_path : env("FACC_NVRTC")) ||
         !copy(&ctx->template_dir, o->template_dir) ||

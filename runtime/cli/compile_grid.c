@@ -3,6 +3,7 @@
  * terminal. What is done is in the cache: whoever is interrupted starts again
  * and goes on. */
 #include "runtime/cli/compile_grid.h"
+#include "runtime/usable_cpus.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -109,13 +110,8 @@ static double free_mib(void)
 
 int grid_jobs(const struct grid *g, int asked, int memory)
 {
-    facc_system_info sys = FACC_SYSTEM_INFO_INIT;
-    int jobs = asked;
+    int jobs = asked ? asked : usable_cpus();
     const double mib = memory ? memory : free_mib();
-    if (g->n <= 1)
-        jobs = 1; /* does not ask facc_system, which opens NVRTC */
-    else if (!jobs)
-        jobs = facc_system(g->ctx, &sys, NULL) ? 1 : sys.cpu_threads;
     if (jobs > MAX_JOBS)
         jobs = MAX_JOBS;
     if (jobs > g->n)
