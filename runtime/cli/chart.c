@@ -3,6 +3,7 @@
  * line with points per series, and its name at the right end of the line,
  * which is the legend. Called by facc bench. */
 #include "runtime/cli/chart.h"
+#include "runtime/cli/svg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -38,28 +39,6 @@ struct frame {
 
 /* --- text ------------------------------------------------------------------
  */
-
-static void put_escaped(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        if (*s == '&')
-            fputs("&amp;", f);
-        else if (*s == '<')
-            fputs("&lt;", f);
-        else if (*s == '>')
-            fputs("&gt;", f);
-        else
-            fputc((unsigned char)*s < 32 ? ' ' : *s, f);
-}
-
-static void put_text(const struct frame *w, double x, double y, int size,
-                     const char *colour, const char *more, const char *s)
-{
-    fprintf(w->f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>",
-            x, y, size, colour, more);
-    put_escaped(w->f, s);
-    fputs("</text>\n", w->f);
-}
 
 /* 16384 as 16,384. */
 static const char *with_commas(double x, char out[32])
@@ -132,7 +111,7 @@ static void draw_axes(const struct frame *w)
                 "stroke=\"%s\"/>\n",
                 LEFT, y, WIDTH - RIGHT, y, i ? grid : faint);
         snprintf(t, sizeof t, "%.8g", i * w->step);
-        put_text(w, LEFT - 12, y + 5, 15, faint, " text-anchor=\"end\"", t);
+        svg_text(w->f, LEFT - 12, y + 5, 15, faint, " text-anchor=\"end\"", t);
     }
     double last = -1e9;
     for (int i = 0; i < c->n_points; i++) {
@@ -144,17 +123,17 @@ static void draw_axes(const struct frame *w)
         if (x - last < 58) /* the number would run into the one before */
             continue;
         last = x;
-        put_text(w, x, y + 24, 15, faint, " text-anchor=\"middle\"",
+        svg_text(w->f, x, y + 24, 15, faint, " text-anchor=\"middle\"",
                  with_commas(c->x[i], t));
     }
-    put_text(w, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 20, 16, ink,
+    svg_text(w->f, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 20, 16, ink,
              " text-anchor=\"middle\"", c->x_label);
     char turn[80];
     double middle = (TOP + HEIGHT - BOTTOM) / 2.0;
     snprintf(turn, sizeof turn,
              " text-anchor=\"middle\" transform=\"rotate(-90 26 %.1f)\"",
              middle);
-    put_text(w, 26, middle, 16, ink, turn, c->y_label);
+    svg_text(w->f, 26, middle, 16, ink, turn, c->y_label);
 }
 
 static void draw_line(const struct frame *w, int s)
@@ -241,7 +220,7 @@ static void draw_labels(const struct frame *w)
                 "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1\" "
                 "opacity=\"0.55\" d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\"/>\n",
                 colour, l[i].x + 6, l[i].y, x - 12, l[i].at, x - 5, l[i].at);
-        put_text(w, x, l[i].at + 5, 16, colour, " font-weight=\"600\"",
+        svg_text(w->f, x, l[i].at + 5, 16, colour, " font-weight=\"600\"",
                  w->c->series[l[i].series].name);
     }
 }
@@ -258,8 +237,8 @@ static void draw(struct frame *w)
             "sans-serif\">\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
-    put_text(w, LEFT, 40, 22, ink, " font-weight=\"600\"", c->title);
-    put_text(w, LEFT, 66, 15, faint, "", c->subtitle);
+    svg_text(w->f, LEFT, 40, 22, ink, " font-weight=\"600\"", c->title);
+    svg_text(w->f, LEFT, 66, 15, faint, "", c->subtitle);
     draw_axes(w);
     for (int s = c->n_series; s-- > 0;) /* the first lies on top */
         draw_line(w, s);

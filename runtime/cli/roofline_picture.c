@@ -2,6 +2,7 @@
  * slope and the flat roofs of the other units, a hollow point for each call at
  * its best and a filled one where it was measured. In: roofs of one machine. */
 #include "runtime/cli/roofline.h"
+#include "runtime/cli/svg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -36,24 +37,6 @@ static double at_y(const struct view *w, double y)
 {
     return HEIGHT - BOTTOM -
            (HEIGHT - TOP - BOTTOM) * (log10(y) - w->y0) / (w->y1 - w->y0);
-}
-
-static void put_escaped(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        if (*s == '&' || *s == '<' || *s == '>')
-            fprintf(f, "&#%d;", *s);
-        else
-            fputc((unsigned char)*s < 32 ? ' ' : *s, f);
-}
-
-static void text(const struct view *w, double x, double y, int size,
-                 const char *colour, const char *more, const char *s)
-{
-    fprintf(w->f, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\"%s>",
-            x, y, size, colour, more);
-    put_escaped(w->f, s);
-    fputs("</text>\n", w->f);
 }
 
 static void line(const struct view *w, double x1, double y1, double x2,
@@ -110,24 +93,24 @@ static void draw_axes(const struct view *w)
     for (int e = (int)ceil(w->x0); e <= w->x1; e++) {
         const double x = at_x(w, pow(10, e));
         line(w, x, TOP, x, HEIGHT - BOTTOM, grid, 1, "");
-        text(w, x, HEIGHT - BOTTOM + 22, 15, faint, " text-anchor=\"middle\"",
-             power(e, t));
+        svg_text(w->f, x, HEIGHT - BOTTOM + 22, 15, faint,
+                 " text-anchor=\"middle\"", power(e, t));
     }
     for (int e = (int)ceil(w->y0); e <= w->y1; e++) {
         const double y = at_y(w, pow(10, e));
         line(w, LEFT, y, WIDTH - RIGHT, y, grid, 1, "");
-        text(w, LEFT - 10, y + 5, 15, faint, " text-anchor=\"end\"",
-             power(e, t));
+        svg_text(w->f, LEFT - 10, y + 5, 15, faint, " text-anchor=\"end\"",
+                 power(e, t));
     }
-    text(w, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 22, 16, ink,
-         " text-anchor=\"middle\"",
-         "arithmetic intensity (FLOP of cells that count / byte)");
+    svg_text(w->f, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 22, 16, ink,
+             " text-anchor=\"middle\"",
+             "arithmetic intensity (FLOP of cells that count / byte)");
     const double middle = (TOP + HEIGHT - BOTTOM) / 2.0;
     char turn[80];
     snprintf(turn, sizeof turn,
              " text-anchor=\"middle\" transform=\"rotate(-90 26 %.1f)\"",
              middle);
-    text(w, 26, middle, 16, ink, turn, "FLOP/s of cells that count");
+    svg_text(w->f, 26, middle, 16, ink, turn, "FLOP/s of cells that count");
 }
 
 /* ---- roofs
@@ -152,11 +135,12 @@ static void draw_roof(const struct view *w, const struct roof *r)
     line(w, at_x(w, r->ridge), at_y(w, math), at_x(w, r->ridge),
          HEIGHT - BOTTOM, faint, 1, " stroke-dasharray=\"2 4\"");
     snprintf(label, sizeof label, "ridge %.0f", r->ridge);
-    text(w, at_x(w, r->ridge) + 6, HEIGHT - BOTTOM - 8, 14, faint, "", label);
+    svg_text(w->f, at_x(w, r->ridge) + 6, HEIGHT - BOTTOM - 8, 14, faint, "",
+             label);
     snprintf(label, sizeof label, "%s %s", roof_unit_name(m, ROOF_MATH),
              roof_scaled(math, "FLOP/s").text);
-    text(w, WIDTH - RIGHT, at_y(w, math) + 20, 15, ink, " text-anchor=\"end\"",
-         label);
+    svg_text(w->f, WIDTH - RIGHT, at_y(w, math) + 20, 15, ink,
+             " text-anchor=\"end\"", label);
     snprintf(label, sizeof label, "%s %s", roof_unit_name(m, ROOF_MEMORY),
              roof_scaled(memory, "B/s").text);
     const double angle =
@@ -165,7 +149,7 @@ static void draw_roof(const struct view *w, const struct roof *r)
     char turn[96];
     snprintf(turn, sizeof turn, " transform=\"rotate(%.1f %.1f %.1f)\"", angle,
              at_x(w, x) + 12, at_y(w, y) - 14);
-    text(w, at_x(w, x) + 12, at_y(w, y) - 14, 15, ink, turn, label);
+    svg_text(w->f, at_x(w, x) + 12, at_y(w, y) - 14, 15, ink, turn, label);
 }
 
 /* The other units' roofs are those of the first call: what it could reach if
@@ -183,7 +167,7 @@ static void draw_unit(const struct view *w, const struct roof *r,
          " stroke-dasharray=\"7 5\"");
     snprintf(label, sizeof label, "%s %s", roof_unit_name(&r->machine, u),
              roof_scaled(speed, "FLOP/s").text);
-    text(w, LEFT + 8, at_y(w, speed) - 6, 14, faint, "", label);
+    svg_text(w->f, LEFT + 8, at_y(w, speed) - 6, 14, faint, "", label);
 }
 
 /* ---- points
@@ -232,13 +216,13 @@ static void draw_legend(const struct view *w, const struct roof *r, int n)
         if (comma)
             *comma = '\0';
         point(w, x + 2, y - 4, colours[colour], r[i].measured > 0);
-        text(w, x + 14, y, 13, ink, "", label);
+        svg_text(w->f, x + 14, y, 13, ink, "", label);
         y += LABEL_LINE;
     }
     y += LABEL_LINE / 2.0;
-    text(w, x, y, 13, faint, "", "hollow: at best");
+    svg_text(w->f, x, y, 13, faint, "", "hollow: at best");
     if (r->measured > 0)
-        text(w, x, y + LABEL_LINE, 13, faint, "", "filled: measured");
+        svg_text(w->f, x, y + LABEL_LINE, 13, faint, "", "filled: measured");
 }
 
 static void draw(struct view *w, const struct roof *r, int n)
@@ -256,12 +240,12 @@ static void draw(struct view *w, const struct roof *r, int n)
     snprintf(subtitle, sizeof subtitle, "%s (%s) · limited by %s",
              r->machine.name, r->machine.source,
              roof_unit_name(&r->machine, r->limiter));
-    text(w, LEFT, 40, 22, ink, " font-weight=\"600\"",
-         n == 1 ? r->label : "facc: roofline");
+    svg_text(w->f, LEFT, 40, 22, ink, " font-weight=\"600\"",
+             n == 1 ? r->label : "facc: roofline");
     if (n > 1)
         snprintf(subtitle, sizeof subtitle, "%s (%s)", r->machine.name,
                  r->machine.source);
-    text(w, LEFT, 66, 15, faint, "", subtitle);
+    svg_text(w->f, LEFT, 66, 15, faint, "", subtitle);
     draw_axes(w);
     if (n == 1) {
         draw_unit(w, r, ROOF_EXP);

@@ -1,0 +1,11 @@
+/* What all pictures in SVG write. */
+#ifndef FACC_CLI_SVG_H
+#define FACC_CLI_SVG_H
+
+#include <stdio.h>
+
+/* A line of text from (x, y) on; more: further attributes, " name=value". */
+void svg_text(FILE *f, double x, double y, int size, const char *colour,
+              const char *more, const char *s);
+
+#endif
