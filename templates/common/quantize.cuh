@@ -134,6 +134,21 @@ __device__ __forceinline__ unsigned signs_of(const facc_rounding &a, const Part 
     return all;
 }
 
+// Of a thread's own elements: those whose numbers differ in one bit, from kFirst to below kEnd.
+template <int kFirst, int kEnd>
+__device__ __forceinline__ void butterflies(float (&x)[8 * kVectors])
+{
+#pragma unroll
+    for (int step = kFirst; step < kEnd; step *= 2)
+#pragma unroll
+        for (int i = 0; i < 8 * kVectors; i++)
+            if (!(i & step)) {
+                const float u = x[i], v = x[i + step];
+                x[i] = u + v;
+                x[i + step] = u - v;
+            }
+}
+
 // Sums and differences of the elements whose columns differ in one bit, bit by bit from the lowest:
 // the order of the CPU, so that bits are the same.
 __device__ __forceinline__ void hadamard(const facc_rounding &a, Part &p)
@@ -145,15 +160,7 @@ __device__ __forceinline__ void hadamard(const facc_rounding &a, Part &p)
 #pragma unroll
         for (int i = 0; i < 8 * kVectors; i++)
             x[i] = __uint_as_float(__float_as_uint(x[i]) ^ (signs >> i & 1) << 31);
-#pragma unroll
-        for (int step = 1; step < 8; step *= 2)
-#pragma unroll
-            for (int i = 0; i < 8 * kVectors; i++)
-                if (!(i & step)) {
-                    const float u = x[i], v = x[i + step];
-                    x[i] = u + v;
-                    x[i + step] = u - v;
-                }
+        butterflies<1, 8>(x);
 #pragma unroll
         for (int bit = 1; bit < kLanes; bit *= 2)
 #pragma unroll
@@ -162,15 +169,7 @@ __device__ __forceinline__ void hadamard(const facc_rounding &a, Part &p)
                     __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(x[i]), bit));
                 x[i] = p.lane & bit ? other - x[i] : x[i] + other;
             }
-#pragma unroll
-        for (int step = 8; step < 8 * kVectors; step *= 2)
-#pragma unroll
-            for (int i = 0; i < 8 * kVectors; i++)
-                if (!(i & step)) {
-                    const float u = x[i], v = x[i + step];
-                    x[i] = u + v;
-                    x[i + step] = u - v;
-                }
+        butterflies<8, 8 * kVectors>(x);
 #pragma unroll
         for (int i = 0; i < 8 * kVectors; i++)
             x[i] *= a.norm;

@@ -9,6 +9,7 @@ __device__ __forceinline__ float raw_factor(const KernelArgs &, const Work &w)
     return w.t.scale_log2;
 }
 #include "common/score.cuh"
+#include "sm90/references.cuh"
 
 // Of 24 weights that a thread has of a row in a tile of 96 columns, whose sum is at most 448, none
 // is more. More than 4 means that this is asked of single weights more often (6: 8 % slower, 8: 25
@@ -21,24 +22,12 @@ constexpr float kLargest = 448.0f;
 // the reference, and so exactly 2^kTop.
 constexpr float kMostShare = 4.0f;
 
-__device__ __forceinline__ void reset(RowState &state)
-{
-    state.reference[0] = state.reference[1] = minus_infinity();
-    state.sum[0] = state.sum[1] = 0.0f;
-}
-
 // A fragments, e4m3: register 2 m + half has columns 16 m + 2 t, the next, and those 8 further.
 using Weights = unsigned[kTileN / 8];
 
 static_assert(!kHasDropout, "dropout is for 16 bits");
 __device__ __forceinline__ void drop_weights(const KernelArgs &, const Work &, int, int, Weights &)
 {
-}
-
-// As in softmax.cuh.
-__device__ __forceinline__ float exponent(float x, float multiplier, float offset)
-{
-    return Variant::kHasScore ? x * multiplier + offset : fmaf(x, multiplier, offset);
 }
 
 // The descales of blocks that a tile's 32 columns from 32 c on lie in: 1 where there are none.
@@ -149,15 +138,6 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     return true;
 }
 
-// Where no cell counts for the group.
-__device__ __forceinline__ void weigh_nothing(Weights &p, float (&factor)[2])
-{
-#pragma unroll
-    for (int i = 0; i < kTileN / 8; ++i)
-        p[i] = 0;
-    factor[0] = factor[1] = 1.0f;
-}
-
 // With the true maximum as reference where it is larger; `factor` is what sums and output so far
 // are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
@@ -173,16 +153,7 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
         cut_tail(w.kv_len - kv0, s, tops);
     const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][kSums] = {};
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float top = tops.of[0][half];
-        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 1));
-        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 2)) * multiplier - kTop;
-        const float reference = max_or_nan(top, state.reference[half]);
-        offset[half] = reference == minus_infinity() ? 0.0f : -reference;
-        factor[half] = exp2_fast(state.reference[half] + offset[half]);
-        state.reference[half] = reference;
-    }
+    raise_references(tops, multiplier, kTop, state, offset, factor);
 #pragma unroll
     for (int m = 0; m < kBlocksN / 2; ++m) {
         weigh_blocks<false>(s[0][2 * m], s[0][2 * m + 1], m, multiplier, offset,

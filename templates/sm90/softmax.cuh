@@ -12,12 +12,7 @@ __device__ __forceinline__ float raw_factor(const KernelArgs &args, const Work &
 }
 #include "common/dropout.cuh"
 #include "common/score.cuh"
-
-__device__ __forceinline__ void reset(RowState &state)
-{
-    state.reference[0] = state.reference[1] = minus_infinity();
-    state.sum[0] = state.sum[1] = 0.0f;
-}
+#include "sm90/references.cuh"
 
 // What a row's sum over a tile, in a thread's columns, may be with the old reference. A weight that
 // becomes an MMA operand is rounded: to 2^-9 of itself, which averages out unless one key carries
@@ -33,13 +28,6 @@ __device__ __forceinline__ float most_sum(float sum)
 }
 
 using Weights = unsigned[kTileN / 4]; // A fragments: register 2n + half has columns of block n
-
-// Where a score is a product and the multiplier is 1, the sum joins that in one FMA; fmaf(x, 1,
-// offset) would not.
-__device__ __forceinline__ float exponent(float x, float multiplier, float offset)
-{
-    return Variant::kHasScore ? x * multiplier + offset : fmaf(x, multiplier, offset);
-}
 
 // Weights 2^(x multiplier + offset), or 2^x if kMoved, of a block of eight columns, packed; adds
 // them to the sums.
@@ -110,15 +98,6 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     return true;
 }
 
-// Where no cell counts for the group.
-__device__ __forceinline__ void weigh_nothing(Weights &p, float (&factor)[2])
-{
-#pragma unroll
-    for (int i = 0; i < kTileN / 4; ++i)
-        p[i] = 0;
-    factor[0] = factor[1] = 1.0f;
-}
-
 // With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the
 // product with the scale were joined with the reference in one FMA. `factor` is what sums and
 // output so far are to be multiplied by (the sums are).
@@ -133,16 +112,7 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
         cut_tail(w.kv_len - kv0, s, tops);
     const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][2] = {};
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float top = tops.of[0][half];
-        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 1));
-        top = max_or_nan(top, __shfl_xor_sync(~0u, top, 2)) * multiplier;
-        const float reference = max_or_nan(top, state.reference[half]);
-        offset[half] = reference == minus_infinity() ? 0.0f : -reference;
-        factor[half] = exp2_fast(state.reference[half] + offset[half]);
-        state.reference[half] = reference;
-    }
+    raise_references(tops, multiplier, 0.0f, state, offset, factor);
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n)
         weigh_block<false>(s[0][n], n, multiplier, offset, p, sum);

@@ -66,7 +66,8 @@ FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "ali
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
-SOFTMAX_FILE, TABLES, DROPOUT_FILE = "sm90/softmax.cuh", "common/tables.cuh", "common/dropout.cuh"
+SOFTMAX_FILE, REFERENCES, TABLES, DROPOUT_FILE = ("sm90/softmax.cuh", "sm90/references.cuh", "common/tables.cuh",
+                                                 "common/dropout.cuh")
 MUTATIONS = [
     # runs
     (VISITS, "c_.run_full[slot].wait_full(runs_, kRuns);", ";", "tags.listed.2.2"),
@@ -96,7 +97,7 @@ MUTATIONS = [
     (MAINLOOP, "weigh_nothing(p, factor_);", "factor_[0] = factor_[1] = 1;", "tags.bounded.2.1"),
     (MAINLOOP, "kv0 + kTileN > w.kv_len : v.masked", "false : v.masked", "tags.at_once.2.1"),
     (MAINLOOP, "if (first_ || (kMask", "if ((kMask", "tags.plain.3.1"),
-    (SOFTMAX_FILE, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
+    (REFERENCES, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
     # K, V, tables
     (PRODUCER, "c.k_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
     (PRODUCER, "c.v_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
@@ -186,7 +187,7 @@ MUTATIONS = [
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "kTileN", "softmax.narrow.2.2"),
-    (SOFTMAX_FILE, "factor[0] = factor[1] = 1.0f;", "", "softmax.narrow.3.1"),
+    (REFERENCES, "factor[0] = factor[1] = 1.0f;", "", "softmax.narrow.3.1"),
 ]
 
 
