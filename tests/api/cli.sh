@@ -619,7 +619,7 @@ if cc -w -D_GNU_SOURCE -shared -fPIC "$root/tests/unit/fake_nvrtc.c" -o "$work/f
     FAKE_NVRTC_LOG="$work/compiles"
     export FACC_CACHE_DIR FACC_NVRTC FAKE_NVRTC_LOG
     grid="compile alibi.lua $root/examples/softcap.lua --dtype bf16,f16 --head-dim 64,72,80,88,96,104 --arch 80,89"
-    want 1 'interrupted: the same command goes on' env FAKE_NVRTC_MS=300 timeout --preserve-status -s INT 1 "$facc" $grid --jobs 2
+    want 1 'interrupted: the same command goes on' env FAKE_NVRTC_MS=300 timeout --foreground --preserve-status -s INT 1 "$facc" $grid --jobs 2
     want 137 '' sh -c 'FAKE_NVRTC_MS=300 timeout -s KILL 1 "$0" "$@" >/dev/null 2>&1' "$facc" $grid --jobs 2
     want 0 ' 0 broken' "$facc" cache verify
     want 0 '^48 of 48 kernels: (4[0-6]|3.|2.) compiled, [1-9][0-9]* there already, 0 failed' "$facc" $grid --jobs 4
