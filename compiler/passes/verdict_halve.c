@@ -13,7 +13,10 @@ enum { MAX_NESTING = 8 };
  * no longer. */
 enum { SHORT_PERIOD = 128 };
 
-enum { JUMPS = 1, WRAPS = 2 };
+/* COARSE: the same over COARSE_STEP positions or more, so that granules see
+ * one value. */
+enum { JUMPS = 1, WRAPS = 2, COARSE = 4 };
+enum { COARSE_STEP = 2 * VERDICT_GRANULE };
 
 /* Indices from one value to the next, of a value that grows or falls evenly
  * with q, kv or both; 0: it does not, or nobody knows. */
@@ -65,21 +68,38 @@ static bool is_bits(enum ir_op op)
            op == IR_ISHR;
 }
 
-/* How a value runs with its index, from its operands. */
+/* Whether a node is COARSE, from its operands. */
+static bool is_coarse(const struct ir_graph *g, ir_ref r, const uint8_t *of)
+{
+    const struct ir_node *n = ir_node(g, r);
+    if (verdict_is_tile(g, r))
+        return true;
+    if (n->op == IR_IDIV && ir_is(g, ir_arg(g, r, 1), IR_CONST_I) &&
+        ir_node(g, ir_arg(g, r, 1))->i >= COARSE_STEP &&
+        step_of(g, ir_arg(g, r, 0), 0) == 1)
+        return true;
+    for (uint32_t k = 0; k < n->n; k++)
+        if (!(of[ir_arg(g, r, k)] & COARSE))
+            return false;
+    return n->n > 0;
+}
+
+/* How a value runs with its index, from its operands. A load by a coarse index
+ * is a block's number in a list of blocks: of two blocks it can be any two. */
 static uint8_t manner(const struct ir_graph *g, ir_ref r, const uint8_t *of)
 {
     const enum ir_op op = (enum ir_op)ir_node(g, r)->op;
-    uint8_t m = 0;
+    uint8_t m = is_coarse(g, r, of) ? COARSE : 0;
     if (verdict_is_tile(g, r))
-        return 0;
+        return m;
     if (ir_op_is_load(op))
-        return verdict_is_two_sided(g, r) ? JUMPS | WRAPS : JUMPS;
+        return m | (m || verdict_is_two_sided(g, r) ? JUMPS | WRAPS : JUMPS);
     for (uint32_t k = 0; k < ir_node(g, r)->n; k++)
-        m |= of[ir_arg(g, r, k)];
+        m |= of[ir_arg(g, r, k)] & (JUMPS | WRAPS);
     if (op == IR_IMOD && is_short_period(g, r))
         return m;
     if (op == IR_IMOD || is_bits(op))
-        return JUMPS | WRAPS;
+        m |= JUMPS | WRAPS;
     return m;
 }
 

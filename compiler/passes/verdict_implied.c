@@ -1,9 +1,10 @@
 /* In: an AND or OR. Out: operands that its own imply and that intervals do
  * not see: sums of two inequalities in which a term goes (one step of
  * Fourier-Motzkin elimination), in which a quotient and its remainder become
- * their dividend (u = n (u // n) + u % n), and the order of unequal quotients.
- * In an OR they are implied by the negations, and negated. Adding them does
- * not change the truth. Called by verdict_logic.c. */
+ * their dividend (u = n (u // n) + u % n), the order of unequal quotients, and
+ * that of the dividends of ordered ones. In an OR they are implied by the
+ * negations, and negated. Adding them does not change the truth. Called by
+ * verdict_logic.c. */
 #include "compiler/ir/scratch.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/verdict_build.h"
@@ -137,6 +138,52 @@ static ir_ref implied(struct ir_graph *g, enum ir_op op,
     return r;
 }
 
+/* Two quotients by one n in f, of both indices each, with coefficients k and
+ * -k: k (x // n - y // n). Where each is of one index, intervals are exact. */
+static bool is_difference(const struct ir_graph *g, const struct ir_linear *f,
+                          ir_ref *x, ir_ref *y, int64_t *n, int64_t *k)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        for (uint32_t j = 0; j < f->n; j++) {
+            *x = f->term[i];
+            *y = f->term[j];
+            *k = f->k[i];
+            if (*k <= 0 || f->k[j] != -*k || !ir_is(g, *x, IR_IDIV) ||
+                !ir_is(g, *y, IR_IDIV) || ir_arg(g, *x, 1) != ir_arg(g, *y, 1))
+                continue;
+            const struct ir_node *by = ir_node(g, ir_arg(g, *x, 1));
+            *n = by->i;
+            return by->op == IR_CONST_I && *n > 0 &&
+                   (verdict_is_two_sided(g, *x) || verdict_is_two_sided(g, *y));
+        }
+    return false;
+}
+
+/* Of k (x // n - y // n) + rest >= 0: k (x - y + n - 1) + n rest >= 0, in which
+ * what x and y share goes. */
+static ir_ref implied_dividends(struct ir_graph *g, enum ir_op op,
+                                const struct ir_linear *f)
+{
+    ir_ref x, y, r = IR_NONE;
+    int64_t n, k, c;
+    if (!is_difference(g, f, &x, &y, &n, &k) ||
+        __builtin_mul_overflow(n - 1, k, &c) || c > INT64_MAX - k)
+        return IR_NONE;
+    struct scratch_mark mark = scratch_mark(g);
+    struct ir_linear sum;
+    if (ir_linear_scratch(g, &sum, c, f->n) && add_scaled(g, &sum, f, n) &&
+        ir_linear_axpy(g, &sum, x, -c - k) &&
+        ir_linear_axpy(g, &sum, y, c + k) &&
+        ir_linear_axpy(g, &sum, ir_arg(g, x, 0), k) &&
+        ir_linear_axpy(g, &sum, ir_arg(g, y, 0), -k))
+        r = ir_ge0(g, &sum);
+    if (r && op == IR_OR)
+        r = ir_not(g, r);
+    scratch_release(g, mark);
+    pass_recover(g);
+    return r && !ir_is(g, r, IR_CONST_B) ? r : IR_NONE;
+}
+
 /* x // n - y // n of r, an EQ0; false: r is something else. */
 static bool is_quotients(const struct ir_graph *g, ir_ref r, ir_ref *x,
                          ir_ref *y)
@@ -234,6 +281,8 @@ bool verdict_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n)
                 add_pair(g, op, &f->of[i], &f->of[j], &to);
         for (uint32_t k = 0; k < ir_node(g, r)->n; k++)
             add_one(&to, implied_order(g, op, ir_arg(g, r, k), &f->of[i]));
+        if (to.added < VERDICT_MAX_IMPLIED)
+            add_one(&to, implied_dividends(g, op, &f->of[i]));
     }
     return !g->failed;
 }

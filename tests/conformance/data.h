@@ -119,6 +119,62 @@ static inline double data_level(int64_t i)
     return (double)level;
 }
 
+/* The number of node i's ancestors-th ancestor in a binary tree; -1 above the
+ * root. */
+static inline double data_ancestor(int64_t i, int64_t ancestors)
+{
+    for (; ancestors >= 0 && i >= 0; ancestors--)
+        i = i > 0 ? (i - 1) / 2 : -1;
+    return (double)i;
+}
+
+/* Element at[] of a tensor of more.lua that is named for itself. */
+static inline double data_more(const struct data *d, const char *name,
+                               const int64_t *at, uint64_t any)
+{
+    const int64_t i = at[0];
+#define IS(x) (strcmp(name, x) == 0)
+#define RANDOM(n) data_pick(d->seed, any, n)
+    if (strncmp(name, "below", 5) == 0)
+        return (double)RANDOM(strtol(name + 5, NULL, 10));
+    if (strncmp(name, "some", 4) == 0)
+        return RANDOM(3) == 0;
+    if (strncmp(name, "exponent", 8) == 0)
+        return (double)(126 + RANDOM(3));
+    if (strncmp(name, "zero", 4) == 0)
+        return (double)(RANDOM(64) - 32);
+    if (IS("pad_left"))
+        return (double)(13 + 70 * i);
+    if (IS("time")) /* milliseconds since 1970 */
+        return 1.7e12 + (double)(1000 * at[1] + RANDOM(900));
+    if (IS("width"))
+        return (double)(20 + 5 * i);
+    if (IS("window_left") || IS("window_right"))
+        return i == (IS("window_left") ? 2 : 3) ? -1 : (double)(10 << i);
+    if (IS("bits"))
+        return (double)(data_mix(any) >> 16);
+    if (IS("match"))
+        return (double)(i * 5 % 32);
+    if (IS("part"))
+        return at[1] < 256 ? 0 : at[1] < 400 ? 1 : 2;
+    if (IS("span"))
+        return (double)(150 * at[1] + (at[2] ? 90 : 20));
+    if (IS("image_before"))
+        return (double)(at[1] / 100);
+    if (IS("order"))
+        return (double)(i * 1103 % DATA_TOKENS);
+    if (IS("parent"))
+        return data_ancestor(i, 0);
+    if (IS("ancestor"))
+        return data_ancestor(i, at[1]);
+    if (IS("tree"))
+        return at[0] == at[1] || data_ancestor(at[0], RANDOM(3)) == (double)at[1];
+    data_die("no data for tensor", name);
+    return 0;
+#undef IS
+#undef RANDOM
+}
+
 /* Element at[] of an integer or bool tensor of the list. */
 static inline double data_whole(const struct data *d, const char *name,
                                 const int64_t *at, uint64_t any)
@@ -194,8 +250,7 @@ static inline double data_whole(const struct data *d, const char *name,
         return (double)RANDOM(200);
     if (strncmp(name, "count_", 6) == 0)
         return (double)RANDOM(200) - 100;
-    data_die("no data for tensor", name);
-    return 0;
+    return data_more(d, name, at, any);
 #undef IS
 }
 
@@ -219,7 +274,18 @@ static inline double data_float(const struct data *d, const char *name,
         return NAN;
     if (IS("weight"))
         return (double)RANDOM(4096) / 1024 - (double)(i / 256 % 3);
-    if (IS("q_scale") || IS("k_scale"))
+    if (IS("prior") && RANDOM(8) == 0)
+        return 0;
+    if (IS("cap"))
+        return i == 2 ? 0 : (double)(2 + i);
+    if (IS("gate"))
+        return RANDOM(4) == 0 ? -INFINITY : 0;
+    if (IS("seconds"))
+        return 0.5 * (double)(at[1] / 3);
+    if (strncmp(name, "some", 4) == 0)
+        return RANDOM(3) == 0;
+    if (IS("q_scale") || IS("k_scale") || strncmp(name, "positive", 8) == 0 ||
+        IS("prior"))
         return 0.5 + (double)RANDOM(4096) / 4096;
     return (double)RANDOM(4096) / 2048 - 1;
 #undef IS

@@ -1,12 +1,13 @@
-/* The rows of tests/conformance/scores.lua and masks.lua as texts and as
- * programs, and data for them of random lengths and params. */
+/* The rows of tests/conformance/scores.lua, masks.lua and more.lua as texts and
+ * as programs, and data for them of random lengths and params. */
 #ifndef FACC_TEST_LIST_H
 #define FACC_TEST_LIST_H
 
 #include "compiler/compile.h"
 #include "tests/conformance/data.h"
 
-enum { LIST_MOST = 320, LIST_FILE = 1 << 16 };
+enum { LIST_MOST = 400, LIST_FILES = 3, LIST_FILE = 1 << 16 };
+static const char *const list_files[LIST_FILES] = {"scores", "masks", "more"};
 
 struct list_row {
     const char *file; /* "scores" */
@@ -17,8 +18,11 @@ struct list_row {
 /* The whole file, from its second line on: the first one chooses a row. */
 static inline const char *list_file(const char *file)
 {
-    static char text[2][LIST_FILE];
-    char *to = text[strcmp(file, "masks") == 0];
+    static char text[LIST_FILES][LIST_FILE];
+    int which = 0;
+    while (strcmp(file, list_files[which]) != 0)
+        which++;
+    char *to = text[which];
     char path[512];
     if (!*to) {
         const char *root = getenv("FACC_CONFORMANCE");
@@ -40,8 +44,8 @@ static inline const char *list_file(const char *file)
 static inline int list_rows(struct list_row *rows)
 {
     int n = 0;
-    for (int k = 0; k < 2; k++) {
-        const char *file = k ? "masks" : "scores", *s = list_file(file);
+    for (int k = 0; k < LIST_FILES; k++) {
+        const char *file = list_files[k], *s = list_file(file);
         for (int line = 2; s; line++, s = strchr(s, '\n'), s += s != NULL) {
             if (n == LIST_MOST)
                 data_die("too many rows in", file);

@@ -162,6 +162,9 @@ START_TEST(plain_masks)
         "q - off[id[q]] >= kv - off[id[kv]]",
         "math.abs(q % 45 - kv % 45) <= 3 and math.abs(q // 45 - kv // 45) <= 3",
         "(q - 24) % 4 == (kv - 28) // 4 % 4",
+        "id[q // 15] == kv // 16",
+        "id[q // 16] >= kv // 16",
+        "id[q // 16 + q] == kv // 16",
         "valid[kv] and q >= id[kv] * 16 + kv % 16"};
     all_are(more, sizeof more / sizeof *more, false, false);
 }
@@ -176,7 +179,9 @@ START_TEST(masks_worth_halving)
         "q // 64 == kv // 64 or (q // 64 * 7 + 3) % 32 == kv // 64",
         "q >= kv and q & kv == kv",
         "not (id[q] + 3 >= id[kv] and id[q] - 3 <= id[kv])",
-        "(q - kv) % 1000 == 0"};
+        "(q - kv) % 1000 == 0",
+        "id[q // 16] == kv // 16", /* a list of blocks */
+        "off[id[q // 16] * 4 + h] == kv // 16 or q == kv"};
     all_are(masks, sizeof masks / sizeof *masks, false, true);
 }
 END_TEST
@@ -390,7 +395,10 @@ START_TEST(pairs_imply_more)
                  {"q >= w and kv <= w", 0},       /* w is the same anyway */
                  {"q // 9 >= kv // 9 and q % 9 >= kv % 9", 1}, /* q >= kv */
                  {"kv > q and kv // 9 ~= q // 9", 1}, /* kv // 9 > q // 9 */
-                 {"q >= kv or kv // 9 == q // 9", 1}};
+                 {"q >= kv or kv // 9 == q // 9", 1},
+                 /* q - kv + 7 >= 0; kv - q + 8 > 0 of what makes it false */
+                 {"(q - id[kv]) // 8 >= (kv - id[kv]) // 8 and valid[kv]", 1},
+                 {"(q - id[kv]) // 8 <= (kv - id[kv]) // 8 or valid[kv]", 1}};
     for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
         struct program *p = mask(facts[k].mask);
         const struct verdict_slot *s = root_of(p);
