@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: fuzz.sh SECONDS
+# usage: fuzz.sh SECONDS [PROCESSES]
 # libFuzzer over scripts (five sixths of the CPU time) and .npy files, with
 # ASan and UBSan. Builds build/fuzz with clang, which is installed where apt
 # can; without it: exit code 77. What a run has found stays in
@@ -47,8 +47,8 @@ cmake --build build/fuzz -j "$(nproc)" --target fuzz_script fuzz_npy \
     { grep -A5 -E 'error|Error' build/fuzz/build.log | head -60; exit 1; }
 
 # Processes side by side; a short run is one.
-jobs=1
-[ "$seconds" -le 60 ] || jobs=$(nproc)
+jobs=${2:-1}
+[ "$seconds" -le 60 ] || jobs=${2:-$(nproc)}
 [ "$jobs" -le 8 ] || jobs=8
 
 # fuzz NAME SECONDS MAX_LENGTH SEEDS...
