@@ -165,7 +165,8 @@ static bool is_free(const struct emitter *e, ir_ref r)
 {
     const enum place p = PLACE_SCORE;
     const struct ir_node *n = ir_node(e->g, r);
-    if (is_wider(e, p, r) || e->affine[r].affine || is_slope(e, p, r))
+    if (is_wider(e, p, r) || e->affine[r].affine || is_slope(e, p, r) ||
+        n->op == IR_SCORE)
         return true;
     if (n->op == IR_FMUL)
         return !e->is_far[r] && (is_wider(e, p, ir_arg(e->g, r, 0)) ||
