@@ -347,12 +347,13 @@ const char *score_cell(struct emitter *e, const struct score_frame *f)
 /* --- the offset ---------------------------------------------------------- */
 
 struct addend {
-    ir_ref form, by; /* of a slope */
+    bool of_diagonal;
+    ir_ref form, by; /* of a slope; a value of diagonals, IR_NONE */
     bool negative;
 };
 
-/* A slope that the text of r times log2(e) adds once, in the order of
- * printing. */
+/* A slope (or a value of diagonals) that the text of r times log2(e) adds
+ * once, in the order of printing. */
 static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
                         struct addend *out)
 {
@@ -360,8 +361,13 @@ static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
     if (e->at[PLACE_SCORE].uses[r] > 1) /* a local, added more than once? */
         return false;
     out->negative = negative;
-    if (as_slope(e, PLACE_SCORE, r, &out->form, &out->by))
+    if (!out->of_diagonal && as_slope(e, PLACE_SCORE, r, &out->form, &out->by))
         return true;
+    if (out->of_diagonal && expr_home(e, PLACE_SCORE, r) == PLACE_DIAG) {
+        out->form = r;
+        out->by = IR_NONE;
+        return true;
+    }
     if (is_wider(e, PLACE_SCORE, r) || !is_distributed(e, r))
         return false;
     if (n->op == IR_FNEG)
@@ -382,21 +388,56 @@ static int count_name(const char *text, const char *name)
     return n;
 }
 
+static bool find_cell_addend(const struct emitter *e,
+                             const struct score_frame *f, struct addend *out)
+{
+    return !e->failed && f->log2 && !f->tanh_below &&
+           e->affine[f->inner].affine &&
+           find_addend(e, e->affine[f->inner].beta, false, out);
+}
+
+/* In the cell's text with its locals. */
+static int count_in_cell(const struct emitter *e, const char *cell,
+                         const char *name)
+{
+    return count_name(cell, name) +
+           count_name(strbuf_text(&e->at[PLACE_SCORE].body), name);
+}
+
 const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell)
 {
-    struct addend a;
-    if (e->failed || !f->log2 || f->tanh_below || !e->affine[f->inner].affine ||
-        !find_addend(e, e->affine[f->inner].beta, false, &a))
+    struct addend a = {.of_diagonal = false};
+    if (!find_cell_addend(e, f, &a))
         return NULL;
     const char *name = member_name(e, PLACE_BASE, MEMBER_SLOPE, a.form, a.by);
-    /* two slopes may be one member */
-    if (count_name(cell, name) +
-            count_name(strbuf_text(&e->at[PLACE_SCORE].body), name) !=
-        1)
+    if (count_in_cell(e, cell, name) != 1) /* two slopes may be one member */
         return NULL;
     return writer_format(e, "        moved%s %s= by;\n", strchr(name, '.'),
                          a.negative ? "-" : "+");
+}
+
+const char *score_flat_offset(struct emitter *e, const struct score_frame *f,
+                              const char *cell)
+{
+    struct addend a = {.of_diagonal = true};
+    if (!find_cell_addend(e, f, &a))
+        return NULL;
+    const char *name = member_name(e, PLACE_DIAG, MEMBER_LOG2, a.form, IR_NONE);
+    if (count_in_cell(e, cell, name) != 1)
+        return NULL;
+    const char *member = strchr(name, '.');
+    return writer_format(e, "        moved%s = facc_moved(d%s, %sby);\n",
+                         member, member, a.negative ? "-" : "");
+}
+
+bool score_reads_diagonals(const struct emitter *e, const char *cell)
+{
+    for (int k = 0; k < e->n_members; k++)
+        if (e->member[k].place == PLACE_DIAG &&
+            count_in_cell(e, cell, e->member[k].name) > 0)
+            return true;
+    return false;
 }
 
 /* --- the cheap form ------------------------------------------------------ */

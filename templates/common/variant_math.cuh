@@ -141,6 +141,13 @@ FACC_FN float facc_times_log2e(float a)
     return __fmul_rz(a, kLog2e);
 }
 
+// A part of a score in log2 units with minus a row's reference in it; NaN where f32 (and the f64
+// that it is compared with) would have lost the rest of the score: no weight is good then.
+FACC_FN float facc_moved(float a, float by)
+{
+    return fabsf(by) < 1e16f ? a + by : __int_as_float(0x7fffffff);
+}
+
 FACC_FN float facc_exp(float x)
 {
     return expf(x);

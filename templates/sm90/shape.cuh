@@ -136,7 +136,9 @@ template <> struct ScaleTables<true> {
 
 constexpr bool kTables = kStageCol || kStageDiag || kBlockScales;
 constexpr int kFollowers = kTables ? 2 : 1; // producer warps that follow runs: for V, for tables
-struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBlockScales> {
+// True: tiles whose diagonals are all alike are weighed by one value.
+constexpr bool kFlats = Variant::kHasFlat && kStageDiag && !kFp8;
+struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag, kFlats>, ScaleTables<kBlockScales> {
 };
 
 // Of one thread, for its rows g and g + 8.

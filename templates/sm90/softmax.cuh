@@ -53,13 +53,28 @@ __device__ __forceinline__ void weigh_block(const float (&x)[4], int n, float mu
 
 // True: the quick path takes narrow_score, if all scores turn out to be small.
 constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
-// True: there scores come with minus the row's reference in them.
-constexpr bool kMoved = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
+// True: there scores come with minus the row's reference in them: by their base, or in flat tiles
+// by the value of the diagonals.
+constexpr bool kMovedBase = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
+template <bool kFlat>
+constexpr bool kMoved = kMovedBase || (kFlat && Variant::kHasFlatOffset && !kNarrow);
 
-// Against the references as they are. False (of the whole warp): the weights are no good.
-__device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
-                                              const Rows &rows, const Stage &stage, int slot,
-                                              int kv0, const Scores &s, RowState &state, Weights &p)
+// Asked only where the Variant has it.
+template <class V>
+__device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d, float by)
+{
+    if constexpr (V::kHasFlatOffset)
+        return V::offset_diag(d, by);
+    else
+        return d;
+}
+
+// Against the references as they are. False (of the whole warp): the weights are no good. kFlat: in
+// a tile whose diagonals have one value.
+template <bool kFlat>
+__device__ __forceinline__ bool
+weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
+                    int slot, int kv0, const Scores &s, RowState &state, Weights &p)
 {
     Cells at(args, w, rows, slot, kv0);
     const float multiplier = kRawScores                       ? args.scale_log2
@@ -74,15 +89,18 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
         settle_now(most[half]); // not behind the sums
         if constexpr (kNarrow)  // has the shift in it, unlike references
             offset[half] -= Variant::shift(args, w.t);
-        if constexpr (kMoved)
+        if constexpr (kMovedBase)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
+        if constexpr (kFlat)
+            at.diag[0][half] =
+                kMovedBase ? stage.flat(slot) : moved_diag<Variant>(stage.flat(slot), offset[half]);
     }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
         float x[kBlocksM][4];
-        score_block<true, kMaskAtOnce, kRawScores, kNarrow>(args, w, rows, stage, at, n, s, x,
-                                                            &widest);
-        weigh_block<kMoved>(x[0], n, multiplier, offset, p, sum);
+        score_block<true, kMaskAtOnce, kRawScores, kNarrow, kFlat>(args, w, rows, stage, at, n, s,
+                                                                   x, &widest);
+        weigh_block<kMoved<kFlat>>(x[0], n, multiplier, offset, p, sum);
     }
     float total[2];
 #pragma unroll
@@ -96,6 +114,16 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
     state.sum[0] += total[0];
     state.sum[1] += total[1];
     return true;
+}
+
+__device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
+                                              const Rows &rows, const Stage &stage, int slot,
+                                              int kv0, const Scores &s, RowState &state, Weights &p)
+{
+    if constexpr (kFlats)
+        if (stage.is_flat(slot))
+            return weigh_by_references<true>(args, w, rows, stage, slot, kv0, s, state, p);
+    return weigh_by_references<false>(args, w, rows, stage, slot, kv0, s, state, p);
 }
 
 // With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the

@@ -12,6 +12,8 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
+    static constexpr bool kHasFlat = false;
+    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -55,7 +57,7 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 59 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return base;
     }
 
@@ -132,6 +134,6 @@ struct Variant {
 #line 6 "gated_score.lua"
         const bool t2 = t1;
         return facc_verdict(true, t2);
-#line 136 "facc_variant.cuh"
+#line 138 "facc_variant.cuh"
     }
 };

@@ -12,6 +12,8 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
+    static constexpr bool kHasFlat = false;
+    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -42,7 +44,7 @@ struct Variant {
         t.t2 = (float)(args.Skv);
 #line 12 "sizes.lua"
         t.t3 = !(facc_load_bool(args.tensors[2], 0ll));
-#line 46 "facc_variant.cuh"
+#line 48 "facc_variant.cuh"
         return t;
     }
 
@@ -55,7 +57,7 @@ struct Variant {
         r.r1 = facc_fold(((float)((long long)q - (long long)v1) / t.t2), kLog2e);
 #line 9 "sizes.lua"
         r.r2 = v1;
-#line 59 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return r;
     }
 
@@ -76,7 +78,7 @@ struct Variant {
         Base base;
 #line 12 "sizes.lua"
         base.b1 = facc_saturate((long long)kv0 - (long long)r.r2);
-#line 80 "facc_variant.cuh"
+#line 82 "facc_variant.cuh"
         return base;
     }
 
@@ -151,7 +153,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], q))));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 155 "facc_variant.cuh"
+#line 157 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -170,6 +172,6 @@ struct Variant {
 #line 12 "sizes.lua"
         const bool f2 = !t.t3 & f1, t2 = t.t3 | t1;
         return facc_verdict(f2, t2);
-#line 174 "facc_variant.cuh"
+#line 176 "facc_variant.cuh"
     }
 };

@@ -23,6 +23,7 @@ HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
 FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
+FLAT = "tests/gpu/host/pipeline/flat.cuh"
 DOT = "tests/gpu/host/pipeline/dot.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
 VARIANTS = {
@@ -35,6 +36,8 @@ VARIANTS = {
     "dot_times": (DOT, 2, False, ["-DHOST_DOT_FACTOR=-0.75f"]),
     "softcap": ("tests/golden/softcap_fast.cuh", 0, False, []),
     "narrow": ("tests/gpu/host/pipeline/narrow.cuh", 0, False, []),
+    "flat": (FLAT, 0, False, ["-DHOST_REVERSE=1", "-DHOST_FLAT_OFFSET=1"]),
+    "flat_forward": (FLAT, 0, False, ["-DHOST_REVERSE=0", "-DHOST_FLAT_OFFSET=0"]),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
     "listed": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
@@ -53,7 +56,7 @@ EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
-           ("bounded", "3.2")]
+           ("bounded", "3.2"), ("flat", "2.2"), ("flat", "3.2"), ("flat_forward", "2.1"), ("flat_forward", "3.2.4")]
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
@@ -109,7 +112,14 @@ MUTATIONS = [
     (TABLES, "before[i + kTileN]", "before[i + kTileN - 1]", "tags.bounded_reverse.2.1"),
     (TABLES, "diag[slot][i + kTileN] = before[i]", "diag[slot][i] = before[i]", "tags.tables.2.1"),
     (TABLES, "kReverse ? kShared : 0", "kReverse ? kTileN : 0", "tags.bounded_reverse.3.1"),
-    (TABLES, "kBuffers - 1) % kBuffers", "1) % kBuffers", "tags.tables.3.2.4"),
+    (TABLES, "*before = diag[(slot + kBuffers - 1) % kBuffers]", "*before = diag[(slot + 1) % kBuffers]", "tags.tables.3.2.4"),
+    # tiles whose diagonals are alike
+    (TABLES, "before = (slot + kBuffers - 1) % kBuffers;", "before = (slot + 1) % kBuffers;", "tags.flat_forward.3.2.4"),
+    (TABLES, "all &= same(", "all |= same(", "tags.flat.2.2"),
+    (TABLES, "if (n > 0 && follows && same(flat(before), newest))", "if (n > 0 && follows)", "tags.flat.2.2"),
+    (TABLES, "if (n > 0 && follows && same(flat(before), newest))", "if (follows && same(flat(before), newest))",
+     "tags.flat_forward.2.1"),
+    (SOFTMAX_FILE, "(kFlat && Variant::kHasFlatOffset && !kNarrow)", "false", "numbers.flat.2.2"),
     (MAINLOOP, "c_.table_full[slot].wait_full(load, kTableSlots);", ";", "tags.tables.2.1"),
     (MAINLOOP, "        c_.table_empty[slot].arrive_warp();", ";", "tags.tables.2.1"),
     (MAINLOOP, "        wait_k(visits_.load());", ";", "tags.plain.2.2"),

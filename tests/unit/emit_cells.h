@@ -23,7 +23,17 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
     }
 }
 
-// The same cells' score() with a base moved by so much; whether there is one.
+template <class V>
+static typename V::Diag moved_diag(const typename V::Diag &d, float by)
+{
+    if constexpr (V::kHasFlatOffset && !V::kHasOffset)
+        return V::offset_diag(d, by);
+    else
+        return d;
+}
+
+// The same cells' score() with a base, or the diagonals, moved by so much;
+// whether there is one.
 extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
                       const float *s, float by, float *score)
 {
@@ -34,10 +44,11 @@ extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
         Variant::offset_by(Variant::base(args, t, r, q, kv0), by);
     for (int c = 0; c < n; c++) {
         const Variant::Col k = Variant::col(args, t, kv0 + c);
-        const Variant::Diag d = Variant::diag(args, t, q - kv0 - c);
+        const Variant::Diag d =
+            moved_diag<Variant>(Variant::diag(args, t, q - kv0 - c), by);
         score[c] = Variant::score(args, t, r, k, d, base, s[c], q, kv0, c);
     }
-    return Variant::kHasOffset;
+    return Variant::kHasOffset || Variant::kHasFlatOffset;
 }
 
 // Cells of one (q, kv0) by the cheap form, each after the one before, and
