@@ -153,6 +153,29 @@ static void l_compile_expression(lua_State *L, int facc, bool score)
     l_run_chunk(L);
 }
 
+/* function(q, kv) would be called with b and h: names of parameters that stand
+ * elsewhere are an error. The function is on top; one of C has no names. */
+static void l_check_parameters(lua_State *L, bool score)
+{
+    static const char *const names[][2] = {{"score", "score"},
+                                           {"b", "batch"},
+                                           {"h", "head"},
+                                           {"q", "q_idx"},
+                                           {"kv", "kv_idx"}};
+    enum { N = sizeof names / sizeof *names };
+    const char *name;
+    for (int i = 1; (name = lua_getlocal(L, NULL, i)) != NULL; i++)
+        for (int k = 0; k < N; k++) {
+            const bool has =
+                !strcmp(name, names[k][0]) || !strcmp(name, names[k][1]);
+            if (has && k + score != i)
+                l_fail(L, "%s is called as %s, but parameter %d is named '%s'",
+                       score ? "score_mod" : "mask_mod",
+                       score ? "(score, b, h, q, kv)" : "(b, h, q, kv)", i,
+                       name);
+        }
+}
+
 /* Pushes the function under the key, or nil. True: there is one. */
 static bool l_push_mod(lua_State *L, int facc, bool score)
 {
@@ -166,6 +189,7 @@ static bool l_push_mod(lua_State *L, int facc, bool score)
     if (lua_type(L, -1) != LUA_TFUNCTION)
         l_fail(L, "%s must be a function or an expression in a string, got %s",
                key, value_kind_name(L, -1));
+    l_check_parameters(L, score);
     return true;
 }
 

@@ -242,6 +242,9 @@ static int l_clamp(lua_State *L)
     l_enter(L);
     lua_settop(L, 3);
     l_any_traced(L);
+    for (int i = 1; i <= 3; i++)
+        if (!value_is_traced(L, i))
+            l_plain_number(L, i, "clamp");
     lua_insert(L, 1); /* high, x, low */
     l_extremum(L, true);
     lua_insert(L, 1);

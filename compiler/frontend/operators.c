@@ -192,13 +192,13 @@ static int l_operand(lua_State *L)
     return 1;
 }
 
-/* A tensor without all of its indices is no number: comparing it with one
- * would be silently false. */
+/* A tensor without all of its indices is no number and no condition:
+ * comparing it with one would be silently false. */
 static void l_check_complete(lua_State *L, int i, int other)
 {
     struct view *v = value_object(L, i, OBJECT_TENSOR);
     if (v && (v->n > 0 || value_is_traced(L, other) ||
-              lua_type(L, other) == LUA_TNUMBER))
+              lua_type(L, other) == LUA_TNUMBER || lua_isboolean(L, other)))
         l_to_ref(L, i, "==");
 }
 
@@ -223,6 +223,13 @@ static void l_check_boolean(lua_State *L, int i, int other)
                "equals; a bool tensor gives true or false: write x or not x");
 }
 
+static void l_check_text(lua_State *L, int i, int other)
+{
+    if (lua_type(L, i) == LUA_TSTRING && value_is_traced(L, other))
+        l_fail(L, "a traced number is compared with a string, which it never "
+                  "equals");
+}
+
 /* operand < a, which is what a == b has become. */
 static int l_equal(lua_State *L)
 {
@@ -238,6 +245,8 @@ static int l_equal(lua_State *L)
     l_check_defined(L, 2, 1);
     l_check_boolean(L, 1, 2);
     l_check_boolean(L, 2, 1);
+    l_check_text(L, 1, 2);
+    l_check_text(L, 2, 1);
     t->undefined[0] = '\0';
     bool numbers = (value_is_traced(L, 1) || lua_type(L, 1) == LUA_TNUMBER) &&
                    (value_is_traced(L, 2) || lua_type(L, 2) == LUA_TNUMBER);
@@ -263,13 +272,32 @@ static int l_key(lua_State *L)
     return 1;
 }
 
-/* __c(x): x, which is a condition. Lua takes every tensor for true; asking
- * whether there is one is sensible while loading, and for tensors of numbers.
- * A bool tensor of rank 0 is read. */
+/* A number out of a tensor as a condition: what is meant is that it is not 0,
+ * as of padding; Lua takes 0 for true, too. */
+static void l_check_element(lua_State *L)
+{
+    struct traced *u = value_object(L, 1, OBJECT_VALUE);
+    struct ir_graph *g = trace_of(L)->graph;
+    const struct ir_node *n = u ? ir_node(g, u->ref) : NULL;
+    if (!n || !ir_op_is_load((enum ir_op)n->op))
+        return;
+    l_enter(L);
+    l_fail(L,
+           "an element of tensor '%s' is a condition, and in Lua every number "
+           "counts as true, 0 too; compare it (~= 0), or declare a bool tensor",
+           g->tensors[n->i].name);
+}
+
+/* __c(x), __c(x,0): x, which is a condition; 0: an "or" follows. Lua takes
+ * every tensor for true; asking whether there is one is sensible while loading,
+ * and for tensors of numbers. A bool tensor of rank 0 is read. */
 static int l_condition(lua_State *L)
 {
     struct trace *t = trace_of(L);
+    const bool is_value = lua_gettop(L) > 1;
     lua_settop(L, 1);
+    if (!is_value && t->mod)
+        l_check_element(L);
     struct view *v = value_object(L, 1, OBJECT_TENSOR);
     const struct ir_tensor *decl = v ? &t->graph->tensors[v->tensor] : NULL;
     if (!v || !t->mod || decl->dtype != DTYPE_BOOL)

@@ -220,19 +220,21 @@ static bool is_condition(const struct lexer *x, enum token next)
     return false;
 }
 
-/* Puts __c( ) around the last primary. */
+/* Puts __c( ) around the last primary, or __c( ,0) before an "or". */
 static void wrap_primary(struct lexer *x)
 {
     static const char opening[] = "__c(";
     enum { N = sizeof opening - 1 };
-    size_t len = x->out.len;
-    strbuf_add(&x->out, "__c()");
+    const char *closing = is_word(x, "or") ? ",0)" : ")";
+    const size_t n = strlen(closing), len = x->out.len;
+    strbuf_add(&x->out, opening);
+    strbuf_add(&x->out, closing);
     if (x->out.failed)
         return;
     char *text = x->out.text;
     const struct primary *p = &x->primary;
-    memmove(text + p->end + N + 1, text + p->end, len - p->end);
-    text[p->end + N] = ')';
+    memmove(text + p->end + N + n, text + p->end, len - p->end);
+    memcpy(text + p->end + N, closing, n);
     memmove(text + p->start + N, text + p->start, p->end - p->start);
     memcpy(text + p->start, opening, N);
 }

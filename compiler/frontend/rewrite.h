@@ -1,7 +1,8 @@
 /* Token rewriting: a == b becomes a > __eq | b, a ~= b becomes a > __ne | b,
  * t[e] becomes t[__k(e)], and x in a condition (if x then, x and y, x or y,
  * not x, while x do, until x) becomes __c(x), where x is a name or parentheses
- * and what is indexed and called after it. Lua asks no metamethod for ==
+ * and what is indexed and called after it; before "or", where the number of
+ * `c and x or y` is one, it is __c(x,0). Lua asks no metamethod for ==
  * between a table or userdata and a number, gives nil for t[userdata], and
  * takes every userdata for true; after the rewriting all three can be seen. '>'
  * has the level and associativity of '==', and '|' is the lowest operator above

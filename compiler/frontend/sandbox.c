@@ -69,6 +69,31 @@ static int l_mods_index(lua_State *L)
                                          : value_kind_name(L, 2));
 }
 
+/* Calls the Lua function that is the upvalue. After `return facc.relu(x)` the
+ * user's own frame would be gone, and with it the line of an error; it stays
+ * below a function of C. */
+static int l_call_standard(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+/* Of all functions in the field `part` of the table on top. */
+static void l_keep_frames(lua_State *L, const char *part)
+{
+    lua_getfield(L, -1, part);
+    const int table = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, table); lua_settop(L, table + 1)) {
+        lua_pushcclosure(L, l_call_standard, 1);
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, table);
+    }
+    lua_settop(L, table - 1);
+}
+
 /* The standard mods and composed functions, from the embedded mods.lua: the
  * table is made at first use and kept where no user code sees it. */
 static const char mods_key[] = "facc.mods.lua";
@@ -80,6 +105,8 @@ static void l_push_standard(lua_State *L, const char *part)
         lua_pop(L, 1);
         l_load_chunk(L, f->text, f->size, STANDARD_CHUNK);
         l_run_chunk(L);
+        l_keep_frames(L, "mods");
+        l_keep_frames(L, "functions");
         lua_getfield(L, -1, "mods");
         l_set_index(L, lua_gettop(L), l_mods_index);
         lua_pop(L, 1);

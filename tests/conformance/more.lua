@@ -578,7 +578,7 @@ if row "medusa" then -- a table of 64 drafts, which stand at the end
   mask(function(b, h, i, j)
     local first = facc.len.kv(b) - 64
     if j < first then return true end
-    return tree[i % 64][j - first]
+    return tree[i % 64][facc.min(j - first, 63)]
   end)
 end
 if row "rolling_cache" then -- the place of a key in a cache of 256 that goes round

@@ -16,6 +16,10 @@ static const char impure[] =
 static const char wants_bool[] =
     "the function must return true or false, got a traced number";
 
+static const char element[] =
+    "an element of tensor 'ti' is a condition, and in Lua every number counts "
+    "as true, 0 too; compare it (~= 0), or declare a bool tensor";
+
 static const struct trap traps[] = {
     /* state */
     {"local n = 0\nscore = function(s) n = n + 1 return s + n end",
@@ -292,7 +296,7 @@ static const struct trap traps[] = {
      "and q ~= 0/0 and not (q < 0/0) end",
      NULL},
     {"score = function(s) return s ~= s and 0 or s end", NULL},
-    {"mask = function(b, h, q, kv) return q ~= nil and (q == 'q') == false "
+    {"mask = function(b, h, q, kv) return q ~= nil and (q == {}) == false "
      "and q >= kv end",
      NULL},
     {"mask = function(b, h, q, kv) return math.max(q, kv) == q end", NULL},
@@ -427,6 +431,40 @@ static const struct trap traps[] = {
      "facc.lookup: expected a list of values, got an empty one"},
     {"score = function(s, b, h, q, kv) return s + facc.lookup({1, 2}, tb) end",
      "facc.lookup: expected a number, got tensor"},
+    {"score = function(s, b, h, q, kv) return s + facc.clamp(s, 1) end",
+     "clamp: expected a number, got nil"},
+    /* numbers of tensors as conditions */
+    {"mask = function(b, h, q, kv) return ti[b] and q > kv end", element},
+    {"mask = function(b, h, q, kv) return not ti[b] end", element},
+    {"mask = function(b, h, q, kv) local x = ti[b] if x then return q > kv "
+     "end return true end",
+     element},
+    {"mask = function(b, h, q, kv) return (q > kv and ti[b]) and true end",
+     element},
+    {"mask = function(b, h, q, kv) local x = q > kv and ti[b] or 3\n"
+     "x = (q > 5 and ti[x]) or x return ti and w and x > kv end",
+     NULL},
+    /* comparisons that are never true */
+    {"mask = function(b, h, q, kv) return bb == true end",
+     "==: tensor 'bb' is used with 0 of its 1 indices"},
+    {"mask = function(b, h, q, kv) return false ~= flags[q] end",
+     "==: tensor 'flags' is used with 1 of its 2 indices"},
+    {"mask = function(b, h, q, kv) return q == '5' end",
+     "a traced number is compared with a string, which it never equals"},
+    {"mask = function(b, h, q, kv) return q ~= nil and bb ~= nil end", NULL},
+    /* parameters in another order */
+    {"mask = function(q, kv) return q >= kv end",
+     "mask_mod is called as (b, h, q, kv), but parameter 1 is named 'q'"},
+    {"mask = function(score, b, h, q, kv) return q >= kv end",
+     "mask_mod is called as (b, h, q, kv), but parameter 1 is named 'score'"},
+    {"score = function(b, h, q, kv) return b end",
+     "score_mod is called as (score, b, h, q, kv), but parameter 1 is named "
+     "'b'"},
+    {"score = function(s, batch, head, kv_idx, q_idx) return s end",
+     "score_mod is called as (score, b, h, q, kv), but parameter 4 is named "
+     "'kv_idx'"},
+    {"score = function(s, b, h, q_idx, kv_idx) return s * q_idx end", NULL},
+    {"mask = function(b, h, i, j, k) return i >= j end", NULL},
     /* sizes and lengths */
     {"mask = function(b, h, q, kv) return q + facc.size.kv - facc.size.q >= "
      "kv and kv < facc.len.kv(b) and q < facc.len.q(b) and h < facc.size.H "
@@ -588,6 +626,14 @@ static const struct file files[] = {
      2,
      "unknown name 'slopes'; known are score, b, h, q, kv, and the functions "
      "of Lua, math and facc"},
+    /* in the line of the call, although it is a tail call */
+    {"local facc = require 'facc'\nreturn facc.attention { score_mod = "
+     "function(s)\n  local x = 'x'\n  return facc.relu(x)\nend }",
+     4, "max: expected a number, got a string"},
+    {"local facc = require 'facc'\nreturn facc.attention { mask_mod = "
+     "function(b, h, q, kv)\n  return q > 3 and\n    facc.mods.causal(b, h, q)"
+     "\nend }",
+     4, "comparison: expected a number, got nil (is a name misspelt?)"},
     {"local facc = require 'facc'\n"
      "local function deep(x) return x + nothing.here end\n"
      "local function helper(x)\n  local y = deep(x)\n  return y\nend\n"

@@ -335,7 +335,8 @@ START_TEST(text)
     /* conditions */
     expect_text("if a then elseif b.c then end",
                 "if __c(a) then elseif __c(b.c) then end");
-    expect_text("x = a and b or c", "x = __c(a) and __c(b) or c");
+    expect_text("x = a and b or c", "x = __c(a) and __c(b,0) or c");
+    expect_text("x = (a --[[ ]] or b)", "x = (__c(a,0) --[[ ]] or b)");
     expect_text("x = not a and not b.c(d) == e, not f",
                 "x = not __c(a) and not __c(b.c(d)) > __eq | e, not __c(f)");
     expect_text("if q >= kv and t then", "if q >= kv and __c(t) then");
