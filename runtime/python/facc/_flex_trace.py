@@ -1,48 +1,55 @@
 """FlexAttention's mods in Python → Lua functions. The mod is called once with
-Symbols, which write a line of Lua for each operation; PyTorch hands them its
-functions by the __torch_function__ protocol.
+Symbols, which write a line of Lua for each operation (_flex_ops.py); PyTorch
+hands them its functions by the __torch_function__ protocol.
 
 A boolean stands as text until it is used, since a Lua local that holds one would
-fork the trace; numbers are locals."""
+fork the trace; numbers are locals. A row of values (a captured tensor's, or
+torch.stack's) is written out element by element, unless facc.dot takes it."""
 import math
+import numbers
 import re
 
 import torch
 
-from . import _abi
-from ._error import Error
+from ._flex_ops import FLOATS, KINDS, METHODS, OF_FIRST, OPERATIONS, VECTORS, unsupported
 
+DTYPES = {"b": torch.bool, "i": torch.int32, "f": torch.float32}
 SCORE, INDICES = "score", ("b", "h", "q", "kv")
-FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 MOST_LOCALS = 150  # Lua has 200; beyond, a table's fields
-KINDS = {torch.bool: "b", **dict.fromkeys(FLOATS, "f")}
-
-
-def unsupported(what):
-    return Error(_abi.ERR_UNSUPPORTED, f"{what}; write this mod in Lua (facc.attention)")
+MOST_ELEMENTS = 64  # of a row that is written out
+OPERANDS = ("condition", "input", "elements", "tensors", "mask", "other", "exponent", "test_elements", "value")
 
 
 class Trace:
     """One mod's lines, and what it captures."""
 
-    def __init__(self, key, device):
-        self.key, self.device = key, device
+    def __init__(self, mod, key, device):
+        self.key, self.device, self.variables = key, device, variables_of(mod)
         self.lines, self.tensors, self.params = [], {}, {}
         self.names = {}  # by the id of a captured tensor, which is kept alive
+
+    def symbol(self, kind, text):
+        return Symbol(self, kind, text)
 
     def local(self, kind, text):
         name = f"v{len(self.lines)}"
         self.lines.append(f"  local {name} = {text}")
         return Symbol(self, kind, name)
 
+    def vector(self, items):
+        return Vector(self, list(items))
+
     def captured(self, tensor):
         """The name of a captured tensor."""
         name = self.name_of(tensor)
-        self.tensors[name] = tensor
+        self.tensors[name] = tensor.float() if tensor.dtype == torch.float64 else tensor
         return name
 
     def name_of(self, tensor):
-        return self.names.setdefault(id(tensor), (f"{self.key[0]}{len(self.names)}", tensor))[0]
+        """Unlike any other of both mods; has the variable's, for messages."""
+        variable = self.variables.get(id(tensor), "")
+        name = f"{self.key[0]}{len(self.names)}{variable and '_'}{variable[:40]}"
+        return self.names.setdefault(id(tensor), (name, tensor))[0]
 
     def scalar(self, tensor):
         """A captured tensor of rank 0. On another device it is a param, which
@@ -61,15 +68,16 @@ class Trace:
         """A Symbol of what a mod computes with."""
         if isinstance(x, Symbol):
             return x
-        if isinstance(x, torch.Tensor):
+        if isinstance(x, (torch.Tensor, Traced)):
             if x.ndim:
                 raise unsupported(f"{self.key} computes with a tensor of rank {x.ndim}, not with its elements")
             return self.scalar(x)
         if isinstance(x, bool):
             return Symbol(self, "b", "true" if x else "false")
-        if isinstance(x, int):
+        if isinstance(x, numbers.Integral):
             return Symbol(self, "i", f"({x})" if x < 0 else str(x))
-        if isinstance(x, float):
+        if isinstance(x, numbers.Real):
+            x = float(x)
             if math.isnan(x):
                 raise unsupported(f"{self.key} has a NaN")
             text = "math.huge" if math.isinf(x) else repr(abs(x))
@@ -92,6 +100,8 @@ class Trace:
         kind = "f" if "f" in (x.kind, y.kind) else "i"
         return self.local(kind, f"facc.where(function() return {c.text} end, {x.text}, {y.text})")
 
+    # ---- elements of captured tensors ----
+
     def index(self, tensor, indices):
         """tensor[indices], or what is left to index."""
         if isinstance(tensor, Partial):
@@ -100,15 +110,21 @@ class Trace:
         else:
             free, given = list(range(tensor.ndim)), [None] * tensor.ndim
         indices = indices if isinstance(indices, tuple) else (indices,)
+        if any(x is Ellipsis for x in indices):
+            n = next(n for n, x in enumerate(indices) if x is Ellipsis)
+            rest = (slice(None),) * (len(free) - len(indices) + 1)
+            indices = indices[:n] + rest + indices[n + 1:]
         if len(indices) > len(free):
             raise unsupported(f"{self.key}: {len(indices)} indices of a tensor that has {len(free)}")
         for n, x in zip(free, indices):
             if isinstance(x, slice) and x == slice(None):
                 continue
-            if isinstance(x, bool) or not isinstance(x, (int, Symbol, torch.Tensor)):
+            if isinstance(x, bool) or not isinstance(x, (numbers.Integral, Symbol, torch.Tensor)):
                 raise unsupported(f"{self.key} indexes with a {type(x).__name__}")
-            if isinstance(x, int) and x < 0:
-                x += tensor.shape[n]
+            if isinstance(x, numbers.Integral):
+                if not -tensor.shape[n] <= x < tensor.shape[n]:
+                    raise IndexError(f"{self.key}: index {x} of {tensor.shape[n]}")
+                x = int(x) % tensor.shape[n]
             given[n] = self.number(x)
             if given[n].kind == "f":
                 raise unsupported(f"{self.key} indexes with a float")
@@ -118,20 +134,108 @@ class Trace:
         text = f"{name}({', '.join(i.text for i in given)})"
         return Symbol(self, kind, text) if kind == "b" else self.local(kind, text)
 
+    def slice_of(self, x):
+        """The Lua slice that a row of a captured tensor of floats is, or None."""
+        tensor, given = (x.tensor, x.indices[:-1]) if isinstance(x, Partial) else (x, [])
+        if isinstance(tensor, torch.Tensor) and tensor.dtype in FLOATS and all(i is not None for i in given):
+            return f"{self.captured(tensor)}({', '.join(i.text for i in given)})"
+        return None
+
+    def elements(self, x):
+        """The Symbols of a row."""
+        if isinstance(x, Vector):
+            return x.items
+        if not is_row(x):
+            return [self.value(x)]
+        if len(x) > MOST_ELEMENTS:
+            raise unsupported(f"{self.key} computes with a row of {len(x)} elements; at most {MOST_ELEMENTS} are "
+                              "written out")
+        return [self.index(x, n) for n in range(len(x))]
+
+    def rows(self, *operands):
+        """The elements of each, one element standing for as many as the others
+        have."""
+        rows = [self.elements(x) for x in operands]
+        longest = max(len(row) for row in rows)
+        if any(len(row) not in (1, longest) for row in rows):
+            lengths = " and ".join(str(len(row)) for row in rows)
+            raise unsupported(f"{self.key} computes with rows of {lengths} elements")
+        return [row * (longest // len(row)) for row in rows]
+
+
+def variables_of(mod):
+    """{id: name} of what a mod, or a mod in its closure, reads from its closure
+    and its module."""
+    names, seen, stack = {}, set(), [mod]
+    while stack:
+        function = stack.pop()
+        code = getattr(function, "__code__", None)
+        if code is None or id(function) in seen:
+            continue
+        seen.add(id(function))
+        held = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            try:
+                held[name] = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+            stack.extend(held[name] if isinstance(held[name], (tuple, list)) else [held[name]])
+        names.update((id(x), name) for name, x in held.items() if name.isascii())
+    return names
+
+
+def is_row(x):
+    return isinstance(x, (Traced, torch.Tensor)) and x.ndim == 1
+
+
+def apply(trace, name, args, named=None, table=None):
+    """Writes the operation of this name of PyTorch's."""
+    named, operation = dict(named or {}), (table or {}).get(name) or VECTORS.get(name) or OPERATIONS.get(name)
+    if operation is None:
+        raise unsupported(f"{trace.key} calls {name}, which has no translation")
+    args = (*args, *(named.pop(n) for n in OPERANDS if n in named))
+    operands = args[:1] if name in OF_FIRST else args
+    try:
+        if name in VECTORS or not any(is_row(x) for x in operands):
+            return operation(trace, *args, **named)
+        if name in ("mul", "multiply", "rmul") and all(is_row(x) for x in operands):
+            return Product(trace, *args)
+        rows = trace.rows(*operands)
+        return trace.vector(operation(trace, *each, *args[len(operands):], **named) for each in zip(*rows))
+    except TypeError as e:
+        raise unsupported(f"{trace.key} calls {name} in a way that has no translation ({e})") from None
+
+
+# ---- what a mod is given, and gets -------------------------------------------
 
 class Traced:
-    """What PyTorch's functions may be given."""
+    """What PyTorch's functions may be given: an operation by its name, as a
+    function or a method."""
+
+    __array_ufunc__ = None  # NumPy's numbers leave operators to us
+    factors = None  # of a Product
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        trace = find_trace(args, kwargs)
-        operation = OPERATIONS.get(function.__name__.strip("_"))
-        if operation is None:
-            raise unsupported(f"{trace.key} calls {function.__name__}, which has no translation")
-        try:
-            return operation(trace, *args, **(kwargs or {}))
-        except TypeError as e:
-            raise unsupported(f"{trace.key} calls {function.__name__} in a way that has no translation ({e})") from None
+        return apply(find_trace(args, kwargs), function.__name__.strip("_"), args, kwargs)
+
+    def __getattr__(self, name):
+        plain = name.strip("_")
+        if plain not in OPERATIONS and plain not in VECTORS or name.startswith("__") and not name.endswith("__"):
+            raise unsupported(f"{self.trace.key} uses '{name}' of {self.what}, which has no translation")
+        return lambda *args, **kwargs: apply(self.trace, plain, (self, *args), kwargs, METHODS)
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self):
+        return self.ndim
+
+    def _no_value(self, *_):
+        raise unsupported(f"{self.trace.key} asks for the value of a traced scalar: `if`, `and`, `or`, `not`, int(), "
+                          "float() and range() of one are not for FlexAttention's mods (use torch.where, &, |, ~)")
+    __bool__ = __int__ = __float__ = __index__ = _no_value
+    __hash__ = object.__hash__
 
 
 def find_trace(args, kwargs):
@@ -145,220 +249,89 @@ def find_trace(args, kwargs):
     raise unsupported("a mod calls a function of PyTorch in a way that has no translation")
 
 
-class Partial(Traced):
-    """A captured tensor of which some indices are there: None is one that is not."""
+class Symbol(Traced):
+    """A traced scalar: kind b, i or f, and its Lua text."""
 
-    def __init__(self, trace, tensor, indices):
-        self.trace, self.tensor, self.indices = trace, tensor, indices
-        self.dtype, self.device = tensor.dtype, trace.device
-        self.shape = torch.Size(n for n, i in zip(tensor.shape, indices) if i is None)
+    what, shape, ndim = "a traced value", torch.Size(()), 0
+
+    def __init__(self, trace, kind, text):
+        self.trace, self.kind, self.text = trace, kind, text
+        self.device, self.dtype = trace.device, DTYPES[kind]
+
+    __len__ = __iter__ = Traced._no_value
+
+
+class Rows(Traced):
+    """What has elements."""
+
+    def __init__(self, trace, dtype, shape):
+        self.trace, self.device, self.dtype, self.shape = trace, trace.device, dtype, torch.Size(shape)
         self.ndim = len(self.shape)
 
-    def __getitem__(self, indices):
-        return self.trace.index(self, indices)
+    @property
+    def what(self):
+        return f"a tensor of rank {self.ndim}, not of its elements"
 
     def __len__(self):
         return self.shape[0]
 
-    def __getattr__(self, name):
-        raise unsupported(f"{self.trace.key} uses '{name}' of a tensor of rank {self.ndim}, not of its elements")
+    def __iter__(self):
+        return (self[n] for n in range(len(self)))
 
 
-class Symbol(Traced):
-    """A traced scalar: kind b, i or f, and its Lua text."""
+class Partial(Rows):
+    """A captured tensor of which some indices are there: None is one that is not."""
 
-    shape, ndim = torch.Size(()), 0
+    def __init__(self, trace, tensor, indices):
+        super().__init__(trace, tensor.dtype, (n for n, i in zip(tensor.shape, indices) if i is None))
+        self.tensor, self.indices = tensor, indices
 
-    def __init__(self, trace, kind, text):
-        self.trace, self.kind, self.text = trace, kind, text
-        self.dtype = {"b": torch.bool, "i": torch.int32, "f": torch.float32}[kind]
-        self.device = trace.device
-
-    def __getattr__(self, name):
-        operation = OPERATIONS.get(name.strip("_"))
-        if operation is None or name.startswith("__") and not name.endswith("__"):
-            raise unsupported(f"{self.trace.key} uses '{name}' of a traced value, which has no translation")
-        return lambda *args, **kwargs: operation(self.trace, self, *args, **kwargs)
-
-    def _no_value(self, *_):
-        raise unsupported(f"{self.trace.key} asks for the value of a traced scalar: `if`, `and`, `or`, `not`, int(), "
-                          "float() and range() of one are not for FlexAttention's mods (use torch.where, &, |, ~)")
-    __bool__ = __int__ = __float__ = __index__ = __len__ = __iter__ = _no_value
-    __hash__ = object.__hash__
+    def __getitem__(self, indices):
+        return self.trace.index(self, indices)
 
 
-def arithmetic(sign, kind=None):
-    def operation(trace, x, y, alpha=None, rounding_mode=None):
-        x, y = trace.number(x), trace.number(y)
-        if alpha not in (None, 1):
-            y = trace.local(y.kind, f"{y.text} * {trace.number(alpha).text}")
-        both = "i" if x.kind == y.kind == "i" else "f"
-        if rounding_mode == "floor" or sign == "//":
-            return (trace.local("i", f"{x.text} // {y.text}") if both == "i" else
-                    trace.local("f", f"facc.float(facc.floor({x.text} / {y.text}))"))
-        if rounding_mode is not None:
-            raise unsupported(f"{trace.key} divides with rounding_mode {rounding_mode!r}")
-        return trace.local(kind or both, f"{x.text} {sign} {y.text}")
-    return operation
+class Vector(Rows):
+    """Symbols in a row."""
+
+    def __init__(self, trace, items):
+        super().__init__(trace, items[0].dtype if items else torch.float32, (len(items),))
+        self.items = items
+
+    def __getitem__(self, n):
+        n, = n if isinstance(n, tuple) else (n,)
+        if not isinstance(n, (int, slice)):
+            raise unsupported(f"{self.trace.key} indexes a row of traced values with a {type(n).__name__}")
+        return self.trace.vector(self.items[n]) if isinstance(n, slice) else self.items[n]
 
 
-def comparison(sign):
-    def operation(trace, x, y):
-        x, y = trace.value(x), trace.value(y)
-        if (x.kind == "b") != (y.kind == "b") or x.kind == "b" and sign not in ("==", "~="):
-            x, y = trace.number(x), trace.number(y)
-        return Symbol(trace, "b", f"({x.text} {sign} {y.text})")
-    return operation
+class Product(Vector):
+    """Two rows multiplied: their sum is a facc.dot."""
 
+    def __init__(self, trace, *factors):
+        Rows.__init__(self, trace, torch.float32, (max(len(x) for x in factors),))
+        self.factors = factors
 
-def logic(word, sign):
-    """&, | and ^ of booleans or of integers."""
-    def operation(trace, x, y):
-        x, y = trace.value(x), trace.value(y)
-        if sign and x.kind == y.kind == "i":
-            return trace.local("i", f"{x.text} {sign} {y.text}")
-        return Symbol(trace, "b", f"({trace.bool(x).text} {word} {trace.bool(y).text})")
-    return operation
-
-
-def negation(trace, x):
-    x = trace.value(x)
-    return trace.local("i", f"~{x.text}") if x.kind == "i" else Symbol(trace, "b", f"(not {trace.bool(x).text})")
-
-
-def function(name, kind="f"):
-    def operation(trace, *args, out=None, approximate=None):
-        args = [trace.number(x) for x in args]
-        both = kind or ("f" if any(x.kind == "f" for x in args) else "i")
-        spelled = "gelu_tanh" if name == "gelu" and approximate == "tanh" else name
-        return trace.local(both, f"facc.{spelled}({', '.join(x.text for x in args)})")
-    return operation
-
-
-def rounding(name):
-    def operation(trace, x):
-        x = trace.number(x)
-        return x if x.kind == "i" else trace.local("f", f"facc.float(facc.{name}({x.text}))")
-    return operation
-
-
-def clamp(trace, x, min=None, max=None):
-    x = trace.number(x)
-    for name, bound in ("max", min), ("min", max):
-        if bound is not None:
-            x = OPERATIONS["maximum" if name == "max" else "minimum"](trace, x, bound)
-    return x
-
-
-def as_float(trace, x, *_, **__):
-    x = trace.number(x)
-    return x if x.kind == "f" else trace.local("f", f"facc.float({x.text})")
-
-
-def as_int(trace, x, *_, **__):
-    """Towards zero."""
-    x = trace.number(x)
-    if x.kind == "i":
-        return x
-    return trace.local("i", f"facc.where(function() return {x.text} < 0 end, facc.ceil({x.text}), "
-                            f"facc.floor({x.text}))")
-
-
-def converted(trace, x, *args, dtype=None, **_):
-    for a in args:
-        dtype = a if isinstance(a, torch.dtype) else dtype
-        if isinstance(a, (torch.Tensor, Traced)):
-            dtype = a.dtype
-    if dtype is None:
-        return trace.value(x)
-    kind = KINDS.get(dtype, "i")
-    return trace.bool(x) if kind == "b" else (as_float if kind == "f" else as_int)(trace, x)
-
-
-def filled(value):
-    """ones_like, new_zeros, …: a scalar of this value, of x's type or dtype."""
-    def operation(trace, x, *args, fill_value=None, dtype=None, **_):
-        given = value
-        if given is None:
-            given = args[-1] if args else fill_value
-        elif args and tuple(args[0]) != ():
-            raise unsupported(f"{trace.key} makes a tensor of shape {tuple(args[0])}")
-        return converted(trace, given, dtype=dtype or x.dtype)
-    return operation
-
-
-def same(trace, x, *_, **__):
-    return trace.value(x)
-
-
-def power(trace, x, y):
-    return trace.local("f", f"{trace.number(x).text} ^ {trace.number(y).text}")
-
-
-def reversed_(operation):
-    return lambda trace, x, y: operation(trace, y, x)
-
-
-add, sub, mul, div = arithmetic("+"), arithmetic("-"), arithmetic("*"), arithmetic("/", "f")
-OPERATIONS = {
-    "add": add, "sub": sub, "subtract": sub, "mul": mul, "multiply": mul, "div": div, "divide": div, "truediv": div,
-    "true_divide": div, "floordiv": arithmetic("//"), "floor_divide": arithmetic("//"), "mod": arithmetic("%"),
-    "remainder": arithmetic("%"), "pow": power, "lshift": arithmetic("<<"), "rshift": arithmetic(">>"),
-    "bitwise_left_shift": arithmetic("<<"), "bitwise_right_shift": arithmetic(">>"),
-    "lt": comparison("<"), "le": comparison("<="), "gt": comparison(">"), "ge": comparison(">="),
-    "eq": comparison("=="), "ne": comparison("~="), "less": comparison("<"), "less_equal": comparison("<="),
-    "greater": comparison(">"), "greater_equal": comparison(">="), "not_equal": comparison("~="),
-    "and": logic("and", "&"), "or": logic("or", "|"), "xor": logic("~=", "~"), "bitwise_and": logic("and", "&"),
-    "bitwise_or": logic("or", "|"), "bitwise_xor": logic("~=", "~"), "logical_and": logic("and", None),
-    "logical_or": logic("or", None), "logical_xor": logic("~=", None), "invert": negation, "bitwise_not": negation,
-    "logical_not": lambda trace, x: Symbol(trace, "b", f"(not {trace.bool(x).text})"),
-    "neg": lambda trace, x: sub(trace, 0, x), "negative": lambda trace, x: sub(trace, 0, x), "pos": same,
-    "abs": function("abs", None), "absolute": function("abs", None), "sign": function("sign", None),
-    "maximum": function("max", None), "minimum": function("min", None), "max": function("max", None),
-    "min": function("min", None), "clamp": clamp, "clip": clamp,
-    "clamp_min": clamp, "clamp_max": lambda trace, x, max: clamp(trace, x, None, max),
-    **{name: function(name) for name in (
-        "exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "silu",
-        "gelu", "softplus")},
-    "relu": function("relu", None), "reciprocal": function("rcp"), "square": lambda trace, x: mul(trace, x, x),
-    "floor": rounding("floor"), "ceil": rounding("ceil"), "round": rounding("round"),
-    "where": lambda trace, c, x, y: (trace.where(c, x, y) if isinstance(c, (Symbol, torch.Tensor, bool)) else
-                                     trace.where(x, c, y)),
-    "masked_fill": lambda trace, x, c, value: trace.where(c, value, x),
-    "getitem": lambda trace, tensor, indices: trace.index(tensor, indices),
-    "to": converted, "type": converted, "float": as_float, "half": as_float, "bfloat16": as_float, "double": as_float,
-    "int": as_int, "long": as_int, "bool": lambda trace, x: trace.bool(x),
-    "clone": same, "detach": same, "contiguous": same, "squeeze": same,
-    "ones_like": filled(1), "zeros_like": filled(0), "full_like": filled(None), "new_ones": filled(1),
-    "new_zeros": filled(0), "new_full": filled(None), "new_tensor": filled(None),
-}
-for _name in "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift":
-    OPERATIONS["r" + _name] = reversed_(OPERATIONS[_name])
-OPERATIONS["rsub"] = lambda trace, x, y, alpha=None: sub(trace, y, x, alpha=alpha)
-OPERATIONS["rdiv"] = OPERATIONS["rtruediv"]
+    @property
+    def items(self):
+        return [OPERATIONS["mul"](self.trace, *pair) for pair in zip(*self.trace.rows(*self.factors))]
 
 
 def _method(name):
-    def call(self, *args):
-        try:
-            return OPERATIONS[name](self.trace, self, *args)
-        except TypeError as e:
-            raise unsupported(f"{self.trace.key}: {name} ({e})") from None
-    return call
+    return lambda self, *args: apply(self.trace, name, (self, *args))
 
 
-for _name in ("add sub mul truediv floordiv mod pow and or xor lshift rshift radd rsub rmul rtruediv rfloordiv rmod rpow "
-              "rand ror rxor rlshift rrshift lt le gt ge eq ne neg pos abs invert").split():
-    setattr(Symbol, f"__{_name}__", _method(_name))
+for _name in ("add sub mul truediv floordiv mod pow and or xor lshift rshift matmul radd rsub rmul rtruediv rfloordiv "
+              "rmod rpow rand ror rxor rlshift rrshift rmatmul lt le gt ge eq ne neg pos abs invert").split():
+    setattr(Traced, f"__{_name}__", _method(_name))
 
 
 def translate(mod, key, device=torch.device("cpu")):
     """(Lua function, tensors, params) of a Python mod. key: "score_mod" or
     "mask_mod"; device: that of the query."""
-    trace = Trace(key, device)
+    trace = Trace(mod, key, device)
     score = [Symbol(trace, "f", SCORE)] if key == "score_mod" else []
     result = mod(*score, *(Symbol(trace, "i", name) for name in INDICES))
-    if isinstance(result, Partial):
+    if isinstance(result, Rows):
         raise unsupported(f"{key} gives a tensor of rank {result.ndim}")
     result = trace.number(result) if key == "score_mod" else trace.bool(result)
     parameters = ", ".join(([SCORE] if score else []) + list(INDICES))

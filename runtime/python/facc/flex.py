@@ -2,14 +2,16 @@
 
     from facc.flex import flex_attention, create_block_mask
 
-and keep the mods. A score_mod or mask_mod in Python is called once with symbols
-in place of its scalars and becomes a Lua function; tensors that it reads are
-captured. create_block_mask computes nothing: facc finds the tiles to skip from
-the mask itself. A BlockMask of PyTorch is taken with its lists.
+and keep the mods; other names of PyTorch's module can be had from here, too. A
+score_mod or mask_mod in Python is called once with symbols in place of its
+scalars and becomes a Lua function; tensors that it reads are captured.
+create_block_mask computes nothing: facc finds the tiles to skip from the mask
+itself. A BlockMask of PyTorch is taken with its lists.
 
 Under torch.compile a call is a graph break; facc.attention with mods in Lua is
 none. There are no gradients."""
-import functools
+import inspect
+import os
 from collections import namedtuple
 
 import torch
@@ -17,34 +19,74 @@ import torch
 from . import _abi, attention
 from ._error import Error
 from ._flex_trace import translate
-from ._sequences import BlockMask
 
 try:
-    from torch.nn.attention.flex_attention import and_masks, noop_mask, or_masks
+    from torch.nn.attention import flex_attention as _theirs
 except ImportError:  # PyTorch before 2.5 has no FlexAttention
-    and_masks = noop_mask = or_masks = None
+    _theirs = None
 
-__all__ = ["AuxOutput", "MaskMod", "and_masks", "create_block_mask", "flex_attention", "noop_mask", "or_masks",
-           "translate"]
+__all__ = ["AuxOutput", "MaskMod", "create_block_mask", "flex_attention", "translate"]
 
-MaskMod = namedtuple("MaskMod", "mask_mod B H Q_LEN KV_LEN BLOCK_SIZE")
-MaskMod.__doc__ = """A mask without lists, of create_block_mask()."""
-AuxOutput = namedtuple("AuxOutput", "lse max_scores", defaults=(None, None))
+AuxOutput = getattr(_theirs, "AuxOutput", None) or namedtuple("AuxOutput", "lse max_scores", defaults=(None, None))
+LISTS = [name + kind for name in ("kv", "full_kv", "q", "full_q") for kind in ("_num_blocks", "_indices")]
+
+
+def __getattr__(name):  # BlockMask, and_masks, AuxRequest, …
+    if _theirs is None or not hasattr(_theirs, name):
+        raise AttributeError(f"facc.flex has no {name}, and neither has PyTorch's FlexAttention")
+    return getattr(_theirs, name)
+
+
+class MaskMod(_theirs.BlockMask if _theirs else object):
+    """A BlockMask whose lists are made when somebody looks at them: facc does
+    not."""
+
+    def __init__(self, mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128):
+        self.mask_mod, self.B, self.H, self.seq_lengths, self.device = mask_mod, B, H, (Q_LEN, KV_LEN), device
+        self.BLOCK_SIZE = tuple(BLOCK_SIZE) if isinstance(BLOCK_SIZE, (tuple, list)) else (BLOCK_SIZE, BLOCK_SIZE)
+
+    def __getattr__(self, name):
+        if name not in LISTS:
+            raise AttributeError(name)
+        if _theirs is None or isinstance(self.mask_mod, (str, os.PathLike)):
+            raise Error(_abi.ERR_UNSUPPORTED, f"block_mask.{name}: lists are made by PyTorch's FlexAttention, of "
+                        "mask_mods in Python")
+        made = _theirs.create_block_mask(self.mask_mod, self.B, self.H, *self.seq_lengths, BLOCK_SIZE=self.BLOCK_SIZE,
+                                         **({} if self.device is None else {"device": self.device}))
+        self.__dict__.update((n, getattr(made, n)) for n in LISTS)
+        return self.__dict__[name]
+
+    @property
+    def shape(self):
+        return (self.B or 1, self.H or 1, *self.seq_lengths)
+
+    def _with(self, Q_LEN, KV_LEN, device):
+        return MaskMod(self.mask_mod, self.B, self.H, Q_LEN, KV_LEN, device, self.BLOCK_SIZE)
+
+    def _adjust(self, new_q_len, new_kv_len):
+        return self._with(new_q_len, new_kv_len, self.device)
+
+    def to(self, device):
+        return self._with(*self.seq_lengths, device)
 
 
 def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128, _compile=False):
-    """For flex_attention() of this module; costs nothing, holds no tensors."""
-    return MaskMod(mask_mod, B, H, Q_LEN, KV_LEN, BLOCK_SIZE)
+    """For flex_attention() of this module; costs nothing until its lists are
+    looked at."""
+    return MaskMod(mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE)
 
 
 def check_sizes(mask, q, k):
     """What PyTorch's flex_attention checks, too."""
-    for name, want, have in (("B", mask.B, q.shape[0]), ("H", mask.H, q.shape[1])):
-        if want not in (None, 1, have):
-            raise Error(_abi.ERR_ARGUMENT, f"block_mask was made for {name} {want}, the query has {have}")
-    if (mask.Q_LEN, mask.KV_LEN) != (q.shape[2], k.shape[2]):
-        raise Error(_abi.ERR_ARGUMENT, f"block_mask was made for lengths {mask.Q_LEN} and {mask.KV_LEN}, query and key "
-                    f"have {q.shape[2]} and {k.shape[2]}")
+    lengths, made_for = (q.shape[2], k.shape[2]), getattr(mask, "seq_lengths", None)
+    whole = getattr(_theirs, "_LARGE_SPARSE_BLOCK_SIZE", 1 << 30)
+    if made_for is not None and tuple(made_for) != lengths and tuple(mask.BLOCK_SIZE) != (whole, whole):
+        raise Error(_abi.ERR_ARGUMENT, f"block_mask was made for lengths {made_for[0]} and {made_for[1]}, query and "
+                    f"key have {lengths[0]} and {lengths[1]}: make another one, or block_mask._adjust{lengths}")
+    if isinstance(mask, MaskMod):  # lists are looked at where they are read
+        for name, want, have in ("B", mask.B, q.shape[0]), ("H", mask.H, q.shape[1]):
+            if want not in (None, 1, have):
+                raise Error(_abi.ERR_ARGUMENT, f"block_mask was made for {name} {want}, the query has {have}")
 
 
 def mods_of(score_mod, block_mask, device):
@@ -62,7 +104,6 @@ def mods_of(score_mod, block_mask, device):
     return call
 
 
-@functools.partial(torch.compiler.disable, recursive=True)
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
                    kernel_options=None, *, return_aux=None):
     """torch.nn.attention.flex_attention.flex_attention by facc. block_mask is
@@ -70,15 +111,23 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     kernel_options are of no meaning here."""
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise Error(_abi.ERR_ARGUMENT, f"query has {query.shape[1]} heads, key {key.shape[1]}: set enable_gqa=True")
-    call = mods_of(score_mod, block_mask, query.device)
-    if isinstance(block_mask, MaskMod):
-        check_sizes(block_mask, query, key)
-    elif block_mask is not None:
-        call["block_mask"] = block_mask
+    if query.shape[0] != key.shape[0] == 1:  # one set of keys for all queries
+        key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
     if return_aux is not None and getattr(return_aux, "max_scores", False):
         raise Error(_abi.ERR_UNSUPPORTED, "return_aux: max_scores are not there")
+    call = mods_of(score_mod, block_mask, query.device)
+    if block_mask is not None:
+        check_sizes(block_mask, query, key)
+        if not isinstance(block_mask, MaskMod):
+            call["block_mask"] = block_mask
     lse = return_lse or bool(getattr(return_aux, "lse", False))
     result = attention(query, key, value, scale=scale, return_lse=lse, **call)
     if return_aux is not None:
         return (result[0], AuxOutput(lse=result[1])) if lse else (result, AuxOutput())
     return result
+
+
+_why = {"reason": "facc.flex translates mods in Python at each call; facc.attention with mods in Lua stays whole"}
+if "reason" not in inspect.signature(torch.compiler.disable).parameters:  # before 2.7
+    _why = {}
+flex_attention = torch.compiler.disable(flex_attention, **_why)

@@ -141,6 +141,30 @@ class Flex(unittest.TestCase):
         self.agree(flex.flex_attention(*self.qkv, score_mod=parts, enable_gqa=True),
                    theirs.flex_attention(*self.qkv, score_mod=whole, enable_gqa=True))
 
+    def test_rows(self):
+        """Neither: rows of captured tensors, which are written out."""
+        from facc import flex
+        rows, columns, halves = torch.randn(H, 8), torch.randn(8, H), torch.randn(S, 8).half()
+        one = torch.randn(8)
+        for name, mod, bias in (
+                ("sum", lambda s, b, h, q, kv: s + rows[h].sum() * 0.1, rows.sum(1)[:, None, None] * 0.1),
+                ("max", lambda s, b, h, q, kv: s + (rows[h] * 2 - columns[:, h]).max(),
+                 (rows * 2 - columns.T).amax(1)[:, None, None]),
+                ("min of two", lambda s, b, h, q, kv: s + torch.min(rows[h, 0], rows[h, 1]),
+                 rows[:, :2].amin(1)[:, None, None]),
+                ("column", lambda s, b, h, q, kv: s + torch.dot(rows[h], columns[:, h]),
+                 (rows * columns.T).sum(1)[:, None, None]),
+                ("constant", lambda s, b, h, q, kv: s + one @ rows[h], (rows @ one)[:, None, None]),
+                ("f16", lambda s, b, h, q, kv: s + halves[q] @ halves[kv], (halves.float() @ halves.float().T)[None]),
+                ("traced", lambda s, b, h, q, kv: s + (torch.stack([q, kv]) * torch.stack([h, h + 1])).sum() * 0.1,
+                 (torch.arange(S)[:, None] * torch.arange(H)[:, None, None]
+                  + torch.arange(S) * (torch.arange(H)[:, None, None] + 1)) * 0.1)):
+            with self.subTest(name):
+                bias = bias.expand(H, S, S)
+                self.agree(flex.flex_attention(*self.qkv, score_mod=mod, enable_gqa=True),
+                           theirs.flex_attention(*self.qkv, score_mod=lambda s, b, h, q, kv: s + bias[h, q, kv],
+                                                 enable_gqa=True))
+
     def test_changed_tensors(self):
         """A mod reads its tensors at each call."""
         from facc import flex
@@ -165,8 +189,12 @@ class Flex(unittest.TestCase):
             return s + t.sum() if (q > kv) and (kv > 2) else s
         for text, score in (("asks for the value", branch), ("asks for the value", sequence),
                             ("asks for the value", lambda s, b, h, q, kv: s + math.tanh(q)),
-                            ("of a tensor of rank 1", lambda s, b, h, q, kv: s + t.view(5, 10)[q].sum()),
-                            ("computes with a tensor of rank 1", lambda s, b, h, q, kv: s + t),
+                            ("of a tensor of rank 1", lambda s, b, h, q, kv: s + t.view(5, 10)[q].cumsum(0)),
+                            ("gives a tensor of rank 1", lambda s, b, h, q, kv: s + t),
+                            ("row of 65 elements", lambda s, b, h, q, kv: s + (q * t.new_ones(65)).sum()),
+                            ("rows of 2 and 3", lambda s, b, h, q, kv: (torch.stack([s, s]) * t[:3]).sum()),
+                            ("reduces along dim 1", lambda s, b, h, q, kv: torch.stack([s, s]).sum(1)),
+                            ("computes with a tensor of rank 2", lambda s, b, h, q, kv: s + t.view(5, 10)),
                             ("calls lgamma", lambda s, b, h, q, kv: torch.lgamma(s)),
                             ("uses 'lgamma'", lambda s, b, h, q, kv: s.lgamma()),
                             ("2 indices", lambda s, b, h, q, kv: s + t[q, kv]),
