@@ -32,9 +32,13 @@ static void run_cycles(struct cycle *x, int n)
     }
 }
 
+/* NVRTC by itself keeps 114 (13.0) to 134 (13.3) bytes of the heap at each
+ * compile; facc must keep none. */
+enum { OF_NVRTC = 160, NONE = 4 };
+
 /* What the second half adds to what the first one needed: nothing that grows
- * with the number of cycles. */
-static void ck_flat(struct cycle *x, int n, long kib)
+ * with the number of cycles, beyond `each` bytes. */
+static void ck_flat(struct cycle *x, int n, long kib, int each)
 {
     x->o.cache_mode = 3; /* off: each is a compile */
     run_cycles(x, n);
@@ -47,7 +51,7 @@ static void ck_flat(struct cycle *x, int n, long kib)
     (void)kib; /* unless it is looked at below */
     printf("%d cycles: heap + %zd bytes, resident + %ld KiB\n", n, grown, more);
     fflush(stdout);
-    ck_assert_int_lt(grown, 100000 + 4 * n);
+    ck_assert_int_lt(grown, 100000 + each * n);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory for a while */
     ck_assert_int_lt(more, kib);
 #endif
@@ -61,7 +65,7 @@ START_TEST(made_up_nvrtc)
     ck_assert_msg(make_fake_nvrtc(base, fake, sizeof fake), "no C compiler");
     x.o.nvrtc_path = fake;
     x.o.template_dir = NULL;
-    ck_flat(&x, 5 * cycles, 1024);
+    ck_flat(&x, 5 * cycles, 1024, NONE);
 }
 END_TEST
 
@@ -71,7 +75,7 @@ START_TEST(real_nvrtc)
     if (no_nvrtc("real_nvrtc"))
         return;
     x.o = options(&x.c);
-    ck_flat(&x, cycles / 2, 8192);
+    ck_flat(&x, cycles / 2, 8192, OF_NVRTC);
 }
 END_TEST
 
