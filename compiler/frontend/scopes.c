@@ -79,13 +79,17 @@ static lua_Integer l_count(lua_State *L, enum reduction what)
                "facc.%s: the count must be a plain integer, got a traced "
                "number",
                name);
-    if (!lua_isinteger(L, 1) || lua_tointeger(L, 1) < 0)
+    int whole = false; /* 8.0 is one, as for Lua's own functions */
+    const lua_Integer n =
+        lua_type(L, 1) == LUA_TNUMBER ? lua_tointegerx(L, 1, &whole) : 0;
+    if (!whole || n < 0)
         l_fail(L, "facc.%s: the count must be an integer from 0, got %s", name,
-               value_kind_name(L, 1));
+               lua_type(L, 1) == LUA_TNUMBER ? lua_tostring(L, 1)
+                                             : value_kind_name(L, 1));
     if (lua_type(L, 2) != LUA_TFUNCTION)
         l_fail(L, "facc.%s: expected a function, got %s", name,
                value_kind_name(L, 2));
-    return lua_tointeger(L, 1);
+    return n;
 }
 
 /* The numbers below and on top become one. */

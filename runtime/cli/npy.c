@@ -100,6 +100,7 @@ static bool take_shape(const char **p, struct header *h)
     bool comma = true;
     if (!take(p, '('))
         return false;
+    memset(h->shape, 0, sizeof h->shape); /* a dict's last entry counts */
     for (h->rank = 0; !take(p, ')'); h->rank++) {
         if (h->rank == FACC_MAX_DIMS) {
             h->wrong = "there are more than 5 dimensions";

@@ -431,6 +431,12 @@ static const struct trap traps[] = {
      "facc.lookup: expected a list of values, got an empty one"},
     {"score = function(s, b, h, q, kv) return s + facc.lookup({1, 2}, tb) end",
      "facc.lookup: expected a number, got tensor"},
+    {"score = function(s, b, h) return facc.sum(8 / 2, function(k) return k * "
+     "s end) end",
+     NULL},
+    {"score = function(s, b, h) return facc.sum(2.5, function(k) return s end) "
+     "end",
+     "facc.sum: the count must be an integer from 0, got 2.5"},
     {"score = function(s, b, h, q, kv) return s + facc.clamp(s, 1) end",
      "clamp: expected a number, got nil"},
     /* numbers of tensors as conditions */
