@@ -12,7 +12,8 @@ sh examples/setup.sh
 say() { printf '\n== %s\n' "$*"; }
 
 say "Building (build/release; log in build/quickstart-build.log)"
-{ cmake --preset release && cmake --build --preset release --parallel --target facc_cli; } \
+# all that `cmake --install` takes, no tests
+{ cmake --preset release && cmake --build --preset release --parallel --target facc_cli facc_archive facc_man; } \
     >build/quickstart-build.log 2>&1 || {
     tail -n 40 build/quickstart-build.log >&2
     echo "quickstart: the build failed; the whole log is in build/quickstart-build.log" >&2
