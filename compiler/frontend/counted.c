@@ -1,6 +1,7 @@
-/* Lua's library functions whose time grows with their data, and pairs in a
- * fixed order: their work is counted as VM instructions, which the hook sees
- * none of while C runs. Put in place by sandbox.c; called by the Lua VM. */
+/* Lua's library functions whose time grows with their data, pairs in a fixed
+ * order, texts without addresses: their work is counted as VM instructions,
+ * which the hook sees none of while C runs. Put in place by sandbox.c; called
+ * by the Lua VM. */
 #include "compiler/frontend/trace.h"
 
 #include <lualib.h>
@@ -11,6 +12,8 @@
 enum work {
     WORK_CALL,   /* nothing more */
     WORK_TEXT,   /* numbers to text and back, and the texts handed in */
+    WORK_PRINT,  /* the same, of what may have an address */
+    WORK_FORMAT, /* the same, by a format */
     WORK_SHIFT,  /* entries from the position in argument 2 on */
     WORK_CONCAT, /* entries of the table, or of the range in arguments 3, 4 */
     WORK_SORT,   /* n log n of them, by the longest text */
@@ -69,7 +72,7 @@ static long long concat_work(lua_State *L, long long n)
 static long long work_of(lua_State *L, enum work work, bool shifts)
 {
     enum { TEXT = 200, HOLES = 256 /* bytes of Lua's to one instruction */ };
-    if (work == WORK_TEXT)
+    if (work == WORK_TEXT || work == WORK_PRINT || work == WORK_FORMAT)
         return TEXT + arguments_work(L);
     if (work == WORK_CALL || lua_type(L, 1) != LUA_TTABLE)
         return 0;
@@ -84,6 +87,42 @@ static long long work_of(lua_State *L, enum work work, bool shifts)
     return from > 0 && from < n ? n - from : 0;
 }
 
+/* The text of a table or function is its type's name: an address is another in
+ * every run, and would be in programs and cache keys. */
+static void l_hide_address(lua_State *L, int i)
+{
+    const int type = lua_type(L, i);
+    if (type == LUA_TUSERDATA &&
+        luaL_getmetafield(L, i, "__tostring") != LUA_TNIL) {
+        lua_pop(L, 1); /* which refuses */
+        return;
+    }
+    if (type != LUA_TTABLE && type != LUA_TFUNCTION && type != LUA_TUSERDATA)
+        return;
+    lua_pushstring(L, lua_typename(L, type));
+    lua_replace(L, i);
+}
+
+/* Of the arguments of a format. */
+static void l_hide_addresses(lua_State *L)
+{
+    size_t n = 0;
+    const char *s =
+        lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &n) : "";
+    for (size_t i = 0, arg = 2; i < n; i++) {
+        if (s[i] != '%')
+            continue;
+        i += 1 + strspn(s + i + 1, "-+ #0123456789.");
+        if (i < n && s[i] == 'p') {
+            l_enter(L);
+            l_fail(L, "string.format has no %%p: addresses change");
+        }
+        if (i < n && s[i] == 's' && arg <= (size_t)lua_gettop(L))
+            l_hide_address(L, (int)arg);
+        arg += i < n && s[i] != '%';
+    }
+}
+
 /* Upvalues: Lua's function, the kind of work, from how many arguments on one
  * is a position. */
 static int l_counted(lua_State *L)
@@ -92,6 +131,10 @@ static int l_counted(lua_State *L)
     enum work work = (enum work)lua_tointeger(L, lua_upvalueindex(2));
     bool shifts = n >= lua_tointeger(L, lua_upvalueindex(3));
     l_charge(L, 16 + n + work_of(L, work, shifts));
+    if (work == WORK_PRINT && n > 0)
+        l_hide_address(L, 1);
+    if (work == WORK_FORMAT)
+        l_hide_addresses(L);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, n, LUA_MULTRET);
@@ -210,7 +253,7 @@ static const struct {
 } counted[] = {{LUA_GNAME, "select", WORK_CALL, 0},
                {LUA_GNAME, "next", WORK_NEXT, 0},
                {LUA_GNAME, "tonumber", WORK_TEXT, 0},
-               {LUA_GNAME, "tostring", WORK_TEXT, 0},
+               {LUA_GNAME, "tostring", WORK_PRINT, 0},
                {LUA_TABLIBNAME, "concat", WORK_CONCAT, 0},
                {LUA_TABLIBNAME, "insert", WORK_SHIFT, 3},
                {LUA_TABLIBNAME, "pack", WORK_CALL, 0},
@@ -219,7 +262,7 @@ static const struct {
                {LUA_TABLIBNAME, "unpack", WORK_CALL, 0},
                {LUA_STRLIBNAME, "byte", WORK_CALL, 0},
                {LUA_STRLIBNAME, "char", WORK_CALL, 0},
-               {LUA_STRLIBNAME, "format", WORK_TEXT, 0},
+               {LUA_STRLIBNAME, "format", WORK_FORMAT, 0},
                {LUA_STRLIBNAME, "lower", WORK_CALL, 0},
                {LUA_STRLIBNAME, "reverse", WORK_CALL, 0},
                {LUA_STRLIBNAME, "sub", WORK_CALL, 0},

@@ -60,3 +60,13 @@ case("half of a comparison", "local e = ...\nlocal x = e | 1\nlocal y = 5 < x", 
 case("half of a comparison, sorted", "local e = ...\nlocal x = e | 1\ntable.sort { x, 5, {} }", fails(3, "a part of a comparison is used as a value"))
 case("two halves of a comparison", "local e = ...\nlocal x, y = e | 1, e | 2\nlocal z = x < y return z", fails(3, "the file must return facc.attention{...}, but it returns a boolean"))
 case("a sentinel as a value", "local e, n, k, c = ...\nlocal x = e == e and k(1) + c(2)\nlocal y = e + 1", fails(3, "attempt to perform arithmetic on a facc.eq value"))
+-- an address would be another in every run, and tell where to write
+for _, x in ipairs { "{}", "assert", "facc", "(function() end)" } do
+  case("the address of " .. x, before("assert(tostring(" .. x .. ") == type(" .. x .. ") and ('%s%%%s'):format(1, " .. x .. ") == '1%' .. type(" .. x .. "))"), causal)
+end
+case("the address of a sentinel", "local e = ...\nlocal x = tostring(e) .. ('%s'):format(e)\nerror(x, 0)", fails(3, "userdatauserdata"))
+case("%p", before "\nlocal x = string.format('%s%%%p', 1, {})", fails(6, "string.format has no %p"))
+case("%p behind a NUL", before "\nlocal x = ('\\0%s%-20p'):format(1, {})", fails(6, "string.format has no %p"))
+case("%p of a string", before "\nlocal x = ('%p'):format('x')", fails(6, "string.format has no %p"))
+case("a format that ends", before "assert(('%%'):format() == '%')\nlocal x = ('%'):format({})", fails(6, "invalid conversion '%' to 'format'"))
+case("%d of a table", before "\nlocal x = ('%d'):format({})", fails(6, "number expected, got table"))

@@ -41,3 +41,8 @@ case("a boolean and a number by path", mask "if q > kv then return 1 end\nreturn
 case("pairs in the order of addresses", before [[
 local t = {} for i = 1, 50 do t[function() return i end] = i / 7 end
 if true then return facc.attention { score_mod = function(score) for k, v in pairs(t) do score = score * v end return score end } end]], loads)
+-- numbers of tensors as conditions, comparisons that are never true
+case("a number of a tensor as a condition", mask "return n[q % 64] and q >= kv", fails(6, "an element of tensor 'n' is a condition"))
+case("the same by a variable in a loop", mask "for k = 1, 3 do local x = n[k] while x do return true end end\nreturn false", fails(6, "an element of tensor 'n' is a condition"))
+case("a number of a tensor as a value", mask "return (q >= kv and n[h] or 5) > kv", same "(q >= kv and n[h] or 5) > kv")
+case("parameters in another order", HEAD .. "return facc.attention { mask_mod = function(q, kv) return q >= kv end }", fails(5, "mask_mod is called as (b, h, q, kv), but parameter 1 is named 'q'"))
