@@ -6,6 +6,7 @@ import torch
 
 import facc
 import mods
+from facc import _abi, _core
 from harness import EXAMPLES, check_case, compare, emulation, expect, random_qkv, reference, test
 
 CAUSAL = mods.causal(0, 0, 0, 0)[2]
@@ -40,6 +41,27 @@ def capture_and_streams():
             g.replay()
             judged(q, k, v, launch.out, launch.lse, CAUSAL)
     yield "captured in a graph", graph
+
+    def not_loaded():
+        """A launch of a kernel that is not loaded is an error; the capture that it
+        happens in goes on."""
+        q, k, v = random_qkv(1, 2, 2, 200, 200, 64, seed=64)
+        launch = prepared(causal_program(), q, k, v)
+        other = facc.find_program(mask_mod="q >= kv + 7").kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
+        g, got = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(g):
+            stream = torch.cuda.current_stream().cuda_stream
+            got.append(_core._lib.facc_kernel_launch(other.handle, *launch._call[1:], stream, launch._error_ref))
+            try:
+                facc.attention(q, k, v, mask_mod="q >= kv + 9")
+            except facc.Error as e:
+                got.append(e.status)
+            launch()
+        expect(got == [_abi.ERR_NOT_PREPARED] * 2, f"gave {got}")
+        launch.out.fill_(math.nan)
+        g.replay()
+        judged(q, k, v, launch.out, launch.lse, CAUSAL)
+    yield "a kernel that is not loaded, in a capture", not_loaded
 
     def two_streams():
         jobs = []

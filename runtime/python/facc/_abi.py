@@ -17,7 +17,7 @@ STATUS = {
     -11: "FACC_ERR_BOUNDS", -12: "FACC_ERR_NO_JIT", -13: "FACC_ERR_FORKED",
     -14: "FACC_ERR_INTERNAL",
 }
-ERR_ARGUMENT, ERR_SCRIPT, ERR_UNSUPPORTED, ERR_IO = -1, -2, -3, -5
+ERR_ARGUMENT, ERR_SCRIPT, ERR_UNSUPPORTED, ERR_IO, ERR_NOT_PREPARED = -1, -2, -3, -5, -10
 
 # facc_dtype: number, and the names that NumPy, ml_dtypes and PyTorch use.
 DTYPES = {

@@ -14,7 +14,8 @@ from . import _abi
 from ._error import Error, check, new_error
 from ._sequences import (as_batch, i32_list, lse_as_batch, lse_shape, make_block_mask, need_layout, out_shape,
                          set_packed)
-from ._tensor import array, cuda_index, dtype_name, empty_like, fill, maybe_array, stream_function
+from ._tensor import (array, cuda_index, dtype_name, empty_like, fill, is_capturing, maybe_array,
+                      stream_function)
 
 _lib = _abi.load()
 
@@ -500,6 +501,9 @@ class Launch:
         self.kernel, self.out, self.lse, self.workspace = kernel, out, lse, None
         self.arguments = arguments = Arguments(kernel.program, q, k, v, out, lse, **call)
         self.device, self._launched = arguments.device, False
+        if self.device not in kernel._loaded and is_capturing(q):
+            raise Error(_abi.ERR_NOT_PREPARED, f"the kernel is not loaded on device {self.device} yet, and a graph is "
+                        "being captured: make the call once before the capture, or call Kernel.load()")
         kernel.load(self.device)
         self._call = (kernel.handle, c.byref(arguments.a))
         self._error = new_error()

@@ -98,6 +98,13 @@ def _numpy_memory(x, what, writable):
     return address, [s // size for s in x.strides]
 
 
+def is_capturing(x):
+    """Whether PyTorch captures a graph of the stream that a CUDA tensor's calls go
+    to; other frameworks are not asked."""
+    torch = torch_of(x)
+    return torch is not None and torch.cuda.is_current_stream_capturing()
+
+
 def is_aligned(x):
     """Whether a CUDA tensor [B, H, S, D] or [T, H, D] is what facc.h calls
     aligned: family sm90 takes it."""

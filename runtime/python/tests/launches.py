@@ -79,6 +79,19 @@ class Launches(unittest.TestCase):
         self.assertEqual(caught.exception.status_name, "FACC_ERR_" + status)
         self.assertEqual(count("launches"), before)
 
+
+    def test_not_loaded_in_a_capture(self):
+        """The driver forbids loading there: an error before it is asked."""
+        arrays = qkv()
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(capturing=True)):
+            self.refused("not loaded on device 0.*before the capture", *arrays, mask_mod="q >= kv + 3",
+                         status="NOT_PREPARED")
+        before = count("launches")
+        self.attention(*arrays, mask_mod="q >= kv + 3")
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(capturing=True)):
+            self.attention(*arrays, mask_mod="q >= kv + 3")
+        self.assertEqual(count("launches"), before + 2)
+
     def test_dlpack(self):
         """CUDA arrays of a framework that has DLPack alone: on the stream that it
         was asked for, no wait, results as PyTorch tensors."""

@@ -34,8 +34,9 @@ def empty(shape, dtype, device):
     return Tensor(values, device=int(device[5:]) if isinstance(device, str) else device.index)
 
 
-def torch(recording=False):
+def torch(recording=False, capturing=False):
     return types.SimpleNamespace(
+        cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: capturing),
         Tensor=Tensor, uint8="uint8", float32="float32", float16="float16", is_grad_enabled=lambda: recording,
         empty=empty,
         _C=types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: CURRENT_STREAM + device))
