@@ -4,6 +4,7 @@
 plain   forward against PyTorch's FA2 and cuDNN (SDPA backends)
 mods    forward with mods against facc's own kernel without
 launch  host time of facc_kernel_launch against a bare cuLaunchKernel (bench_host.py)
+launches, cycles   memory over a million launches; over kernels that are loaded and freed (bench_host.py)
 disk    a cache hit on disk: from the request to the loaded kernel (bench_host.py)
 masks           masks that need a schedule, beside FlexAttention (bench_masks.py)
 causal_generic  causal as generated and by hand in the same kernel (bench_causal.py)
@@ -128,6 +129,7 @@ def elsewhere(module, function):
 
 SECTIONS = {"plain": plain, "mods": with_mods,
             "launch": elsewhere("bench_host", "launch_overhead"), "disk": elsewhere("bench_host", "disk_hit"),
+            "launches": elsewhere("bench_host", "many_launches"), "cycles": elsewhere("bench_host", "cycles"),
             "masks": elsewhere("bench_masks", "masks"),
             "causal_generic": elsewhere("bench_causal", "causal_generic"),
             "million": elsewhere("bench_long", "million"), "packed": elsewhere("bench_long", "packed")}
