@@ -1,9 +1,13 @@
 """facc inside of other programs: PyTorch's compiler with its CUDA graphs, other
 streams, CuPy by DLPack, FlexAttention's convention, and examples/c."""
+import concurrent.futures
+import math
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -131,9 +135,59 @@ def flex_attention():
             close(got.cpu(), torch.from_numpy(want), type(given).__name__)
     yield "FlexAttention's convention", agrees
 
+    def gallery():
+        """Mods as people write them, by kernels and on the CPU, which
+        runtime/python/tests compare with PyTorch."""
+        sys.path.insert(0, str(ROOT))
+        from runtime.python.tests.flex_gallery import gallery
+        B, H, S = 2, 4, 64
+        inputs = [x[:, :H].contiguous() for x in qkv(S, dtype=torch.float16)]
+
+        def call(mods, *inputs):
+            score, mask = mods
+            block_mask = mask and flex.create_block_mask(mask, B, H, S, S)
+            return flex.flex_attention(*inputs, score_mod=score, block_mask=block_mask, enable_gqa=True)
+        here, host = gallery(B, H, S, DEVICE), gallery(B, H, S)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # they compile side by side
+            got = dict(zip(here, pool.map(lambda mods: call(mods, *inputs), here.values())))
+        for name, mods in host.items():
+            close(got[name].cpu(), call(mods, *(x.float().cpu() for x in inputs)), name, 5e-3)
+    yield "FlexAttention's gallery", gallery
+
 
 @test("embed")
 def refusals():
+    def forked():
+        """A child may not use its parent's GPU: an error, no hang; the parent goes
+        on."""
+        if DEVICE != "cuda":
+            return
+        q, k, v = qkv()
+        kernel = facc.find_program(mask_mod=CAUSAL).kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0)
+        launch = kernel.prepare(q, k, v)
+        want = launch().clone()
+        torch.cuda.synchronize()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                launch(stream=0)
+            except facc.Error as e:
+                code = 0 if e.status_name == "FACC_ERR_FORKED" else 2
+            finally:
+                os._exit(code)
+        end = time.time() + 20
+        while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.time() < end:
+            time.sleep(0.01)
+        if done[0] == 0:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        expect(done[0] == child, "the child hangs")
+        expect(done[1] == 0, f"the child ended with {os.waitstatus_to_exitcode(done[1])}: 1 is no error, 2 another one")
+        launch.out.fill_(math.nan)
+        expect(torch.equal(launch(), want), "the parent has another result")
+    yield "forked after use", forked
+
     def gradient():
         q, k, v = qkv()
         q.requires_grad_()

@@ -1,6 +1,7 @@
 """Mods as FlexAttention's users write them: those of attention-gym, of
 Hugging Face's transformers, of gpt-fast, and habits of PyTorch's in general.
-gallery(B, H, S) gives {name: (score_mod or None, mask_mod or None)}."""
+gallery(B, H, S) gives {name: (score_mod or None, mask_mod or None)}; their
+tensors are the same on every device."""
 import math
 
 import numpy as np
@@ -54,7 +55,7 @@ def dilated(b, h, q_idx, kv_idx):
 
 def documents(offsets):
     counts = offsets[1:] - offsets[:-1]
-    ids = torch.repeat_interleave(torch.arange(len(counts), dtype=torch.int32), counts)
+    ids = torch.repeat_interleave(torch.arange(len(counts), dtype=torch.int32, device=counts.device), counts)
 
     def doc_mask_mod(b, h, q_idx, kv_idx):
         q_logical, kv_logical = q_idx - offsets[ids[q_idx]], kv_idx - offsets[ids[kv_idx]]
@@ -125,11 +126,12 @@ def paged(physical_to_logical, page):
     return mask_mod
 
 
-def attention_gym(g, B, H, S):
-    prefix = torch.tensor([5, 11], dtype=torch.int32)
-    offsets = torch.tensor([0, 10, 31, S])
-    modalities = torch.tensor([[[0, 4, 9], [1, 30, 10]], [[0, 0, 3], [1, 40, 24]]])
-    q_rope, k_rope = torch.randn(B, H, S, 8, generator=g), torch.randn(B, 1, S, 8, generator=g)
+def attention_gym(g, put, B, H, S):
+    prefix, offsets = put(torch.tensor([5, 11], dtype=torch.int32)), put(torch.tensor([0, 10, 31, S]))
+    modalities = put(torch.tensor([[[0, 4, 9], [1, 30, 10]], [[0, 0, 3], [1, 40, 24]]]))
+    q_rope, k_rope = (put(torch.randn(B, n, S, 8, generator=g)) for n in (H, 1))
+    intervals = put(torch.tensor([[0, 20], [10, 40], [40, S], [0, S]]))
+    pages = put(torch.tensor([[3, 1, 0, 2, -1, -1, -1, -1], [0, 1, -1, 2, 3, -1, -1, -1]]))
     doc_score, doc_mask = documents(offsets)
 
     def sliding_window(b, h, q_idx, kv_idx):
@@ -145,8 +147,7 @@ def attention_gym(g, B, H, S):
         "MLA, dot": (mla_rope(q_rope, k_rope, H, torch.dot), causal),
         "MLA, @": (mla_rope(q_rope, k_rope, H, lambda x, y: x @ y), causal),
         "MLA, sum": (mla_rope(q_rope, k_rope, H, lambda x, y: (x * y).sum(-1)), causal),
-        "Flamingo": (None, flamingo(torch.tensor([[0, 20], [10, 40], [40, S], [0, S]]), 16)),
-        "paged": (None, paged(torch.tensor([[3, 1, 0, 2, -1, -1, -1, -1], [0, 1, -1, 2, 3, -1, -1, -1]]), 8)),
+        "Flamingo": (None, flamingo(intervals, 16)), "paged": (None, paged(pages, 8)),
     }
 
 
@@ -174,13 +175,13 @@ class Slopes(torch.nn.Module):
         return score + self.slopes[h] * (kv_idx - q_idx)
 
 
-def models(g, B, H, S):
+def models(g, put, B, H, S):
     document_ids = (torch.arange(S) // 20).expand(B, S).contiguous()
     padding = torch.ones(B, S, dtype=torch.long)
     padding[1, 50:] = 0
-    document_ids = torch.where(padding > 0, document_ids, -1)
-    score_mask, head_mask = torch.randn(B, 1, S, S, generator=g), torch.randn(1, H, 1, 1, generator=g)
-    offset, chosen = torch.tensor([7]), torch.rand(S // 8, S // 8, generator=g) > 0.7
+    document_ids, padding = put(torch.where(padding > 0, document_ids, -1)), put(padding)
+    score_mask, head_mask = (put(torch.randn(n, generator=g)) for n in ((B, 1, S, S), (1, H, 1, 1)))
+    offset, chosen = put(torch.tensor([7])), put(torch.rand(S // 8, S // 8, generator=g) > 0.7)
 
     def transformers_mask(batch_idx, head_idx, q_idx, kv_idx):
         same = document_ids[batch_idx, q_idx] == document_ids[batch_idx, kv_idx]
@@ -202,7 +203,7 @@ def models(g, B, H, S):
         return ((i - j).abs() <= 1) | (j < 1) | (i < 1) | chosen[i, j]
     return {
         "transformers": (transformers_score, transformers_mask), "gpt-fast": (None, gpt_fast),
-        "STA": (None, sliding_tiles), "BigBird": (None, big_bird), "T5": (t5(torch.randn(32, H, generator=g)), None), "a module": (Slopes(H), None),
+        "STA": (None, sliding_tiles), "BigBird": (None, big_bird), "T5": (t5(put(torch.randn(32, H, generator=g))), None), "a module": (put(Slopes(H)), None),
         "log n": (lambda s, b, h, q, kv: s * torch.log(q.to(torch.float32) + 2) / math.log(16), causal),
         "sinks": (lambda s, b, h, q, kv: torch.where(kv == 0, 0.0, s), causal),
     }
@@ -210,10 +211,10 @@ def models(g, B, H, S):
 
 # ---- habits ------------------------------------------------------------------
 
-def habits(g, B, H, S):
-    bias, table, whole = (torch.randn(*n, generator=g) for n in ((S,), (9,), (1, H, S, S)))
-    windows, chosen, zero = torch.tensor([4, 8, 16, S])[:H], torch.tensor([0, 5, 9]), torch.tensor(3)
-    double, starts = torch.randn(S, generator=g, dtype=torch.float64), torch.tensor([10, 25, 40])
+def habits(g, put, B, H, S):
+    bias, table, whole = (put(torch.randn(*n, generator=g)) for n in ((S,), (9,), (1, H, S, S)))
+    windows, chosen, starts = (put(torch.tensor(x)) for x in ([4, 8, 16, S][:H], [0, 5, 9], [10, 25, 40]))
+    double, zero = put(torch.randn(S, generator=g, dtype=torch.float64)), torch.tensor(3)
     w, s = np.int64(9), np.float32(0.5)
 
     def in_place(score, b, h, q, kv):
@@ -245,12 +246,13 @@ def habits(g, B, H, S):
         "stack, all": (None, lambda b, h, q, kv: torch.stack([q >= kv, kv < 30]).all(dim=0)),
         "any of a tensor": (None, lambda b, h, q, kv: (kv == chosen).any() | (q >= kv)),
         "isin": (None, lambda b, h, q, kv: torch.isin(kv, chosen) | (q >= kv)),
-        "searchsorted": (None, lambda b, h, q, kv: torch.searchsorted(starts, q, right=True) == torch.searchsorted(
-            starts, kv, right=True)),
+        "searchsorted": (None, lambda b, h, q, kv: (
+            torch.searchsorted(starts, q, right=True) == torch.searchsorted(starts, kv, right=True))),
         "bucketize": (None, lambda b, h, q, kv: torch.bucketize(q, starts) == torch.bucketize(kv, starts)),
     }
 
 
-def gallery(B, H, S):
+def gallery(B, H, S, device="cpu"):
     g = torch.Generator().manual_seed(2)
-    return {**attention_gym(g, B, H, S), **models(g, B, H, S), **habits(g, B, H, S)}
+    return {name: mods for part in (attention_gym, models, habits)
+            for name, mods in part(g, lambda x: x.to(device), B, H, S).items()}
