@@ -3,7 +3,8 @@
 #include "facc_wgmma.cuh"
 #include "sm90/shape.cuh"
 
-constexpr bool kSettlesFirst = false;
+constexpr bool kSettlesFirst = kGroups == 3 || Variant::kHasScore;
+constexpr bool kFactorOfItem = false; // see Consumer
 constexpr bool kWaitsAhead = false;
 
 __device__ __forceinline__ void describe_fp8(const KernelArgs &, const Work &, Fp8Work<false> &) {}

@@ -14,8 +14,10 @@
 #include "sm90/fp8_ptx.cuh"
 #include "sm90/shape.cuh"
 
-// Registers are short: outputs are corrected and written with no scores in flight.
+// Registers are short: outputs are corrected and written with no scores in flight. And steps are
+// short: what is rare is done in as few pieces as can be, since each that is jumped over costs.
 constexpr bool kSettlesFirst = true;
+constexpr bool kFactorOfItem = kRawScores; // see Consumer
 // Steps are short: K and V of the next one are waited for under this one's products, where there
 // are slots enough that they have come.
 constexpr bool kWaitsAhead = kStages >= 4;

@@ -49,7 +49,7 @@ __device__ __forceinline__ float whole_sum(const float (&sum)[kSums])
 }
 
 // Weights 2^(x multiplier + offset), or 2^x if kMoved, of columns 16 m to 16 m + 15, packed; adds
-// them to the sums. The descale of V is in the packed ones alone.
+// them to the sums, which begin with m = 0. The descale of V is in the packed ones alone.
 template <bool kMoved>
 __device__ __forceinline__ void weigh_blocks(const float (&first)[4], const float (&second)[4],
                                              int m, float multiplier, const float (&offset)[2],
@@ -68,18 +68,17 @@ __device__ __forceinline__ void weigh_blocks(const float (&first)[4], const floa
             else if constexpr (kBlockScales)
                 x += scales.v_log2;
             weight[i] = exp2_fast(x);
-            if constexpr (kBlockScales) {
-                float &s = sum[half][i % kSums];
-                s = fmaf(weight[i], scales.v_inverse, s);
-            } else {
-                sum[half][i % kSums] += weight[i];
-            }
+            float &to = sum[half][i % kSums];
+            const bool begins = m == 0 && i < kSums;
+            if constexpr (kBlockScales)
+                to = fmaf(weight[i], scales.v_inverse, begins ? 0.0f : to);
+            else
+                to = begins ? weight[i] : to + weight[i];
         }
         p[2 * m + half] = pack_e4m3(weight[0], weight[1], weight[2], weight[3]);
     }
 }
 
-constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
 constexpr bool kMoved = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
 
 // A weight is 448, so that it may have been more, or NaN: none has a sign.
@@ -92,16 +91,21 @@ __device__ __forceinline__ bool saturated(const Weights &p)
     return (top & 0x80808080u) != 0;
 }
 
-// Against the references as they are. False (of the whole warp): the weights are no good.
+// What a thread's sum of a row's weights in a tile may be.
+__device__ __forceinline__ float most_sum(float sum)
+{
+    return fmaxf(kMostShare * sum, kTopWeight);
+}
+
+// Against the references as they are. total: of the weights of this thread, for state.sum. False
+// (of the whole warp): `weights_hold` is to be asked.
 __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
                                               const Rows &rows, const Stage &stage, int slot,
-                                              int kv0, const Scores &s, RowState &state, Weights &p)
+                                              int kv0, float multiplier, const Scores &s,
+                                              const RowState &state, Weights &p, float (&total)[2])
 {
     Cells at(args, w, rows, slot, kv0);
-    const float multiplier = kRawScores                       ? raw_factor(args, w)
-                             : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
-                                                              : 1.0f;
-    float offset[2], sum[2][kSums] = {}, widest = 0.0f;
+    float offset[2], sum[2][kSums], widest = 0.0f;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         offset[half] = -state.reference[half];
@@ -123,19 +127,24 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                                                         : multiplier,
                              offset, scales, p, sum);
     }
-    const float total[2] = {whole_sum(sum[0]), whole_sum(sum[1])};
-    bool shares = true;
+    bool good = true;
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-        shares &= total[half] <= fmaxf(kMostShare * state.sum[half], kTopWeight);
-    if constexpr (kNarrow)
-        shares &= widest <= Variant::narrow_limit(args, w.t);
-    const bool small = (total[0] <= kLargest) & (total[1] <= kLargest);
-    if (__any_sync(~0u, !(shares & small)) && __any_sync(~0u, !shares | saturated(p)))
-        return false;
-    state.sum[0] += total[0];
-    state.sum[1] += total[1];
-    return true;
+    for (int half = 0; half < 2; ++half) {
+        total[half] = whole_sum(sum[half]);
+        if constexpr (kNarrow)
+            if (!(widest <= Variant::narrow_limit(args, w.t)))
+                total[half] = __int_as_float(0x7f800000);
+        good &= total[half] <= fminf(most_sum(state.sum[half]), kLargest);
+    }
+    return !__any_sync(~0u, !good);
+}
+
+// A sum of more than 448 may be of weights that all are less.
+__device__ __forceinline__ bool weights_hold(const RowState &state, const Weights &p,
+                                             const float (&total)[2])
+{
+    const bool good = (total[0] <= most_sum(state.sum[0])) & (total[1] <= most_sum(state.sum[1]));
+    return !__any_sync(~0u, !good | saturated(p));
 }
 
 // With the true maximum as reference where it is larger; `factor` is what sums and output so far
@@ -152,7 +161,7 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
     const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
-    float offset[2], sum[2][kSums] = {};
+    float offset[2], sum[2][kSums];
     raise_references(tops, multiplier, kTop, state, offset, factor);
 #pragma unroll
     for (int m = 0; m < kBlocksN / 2; ++m) {

@@ -28,6 +28,20 @@ __device__ __forceinline__ void multiply_all(S &s, unsigned q, unsigned k, float
     }
 }
 
+// x, which is the same in all lanes, in a uniform register. (Of __shfl_sync, ptxas would make it
+// again from what it was made of, in the hottest loop.)
+__device__ __forceinline__ unsigned uniform(unsigned x)
+{
+    return __reduce_or_sync(~0u, x);
+}
+__device__ __forceinline__ float uniform(float x)
+{
+    return __uint_as_float(uniform(__float_as_uint(x)));
+}
+
+// The next item's first product is issued before this one's last P V.
+constexpr bool kJoinsItems = kQBuffers > 1;
+
 class Consumer
 {
   public:
@@ -44,12 +58,6 @@ class Consumer
     __device__ __forceinline__ void run();
 
   private:
-    // Descriptors must be known to be the same in all lanes.
-    static __device__ __forceinline__ unsigned uniform(unsigned x)
-    {
-        return __shfl_sync(~0u, x, 0);
-    }
-
     __device__ __forceinline__ void wait_q(unsigned item) const
     {
         const Work &w = c_.item[item % kItems];
@@ -121,10 +129,15 @@ class Consumer
     }
 
     __device__ __forceinline__ void weigh(const Work &w, const Visit &v, unsigned load, Weights &p);
-    __device__ __forceinline__ void settle(const Weights &p);
+    __device__ __forceinline__ void weigh_again(const Work &w, const Visit &v, const Rows &rows,
+                                                unsigned slot, Weights &p);
+    __device__ __forceinline__ void write_before();
+    __device__ __forceinline__ void settle();
+    __device__ __forceinline__ void keep(const Weights &p);
     __device__ __forceinline__ void finish(const RowSum (&rows)[2], unsigned item);
     __device__ __forceinline__ void put_off(unsigned item);
     __device__ __forceinline__ bool find(NextVisit kind, Visit &next);
+    __device__ __forceinline__ void leave();
     __device__ __forceinline__ void start();
     __device__ __forceinline__ NextVisit run_on(Visit &v, Visit &next, Weights &p);
     __device__ __forceinline__ void drain(const Visit &v, const Weights &p);
@@ -145,6 +158,14 @@ class Consumer
         return c_.before[row_in_tile() + 8 * half];
     }
 
+    // Of raw scores; of the item of the visit told last. What is the same for all items is better
+    // a constant.
+    __device__ __forceinline__ void take_multiplier()
+    {
+        if constexpr (kFactorOfItem)
+            multiplier_ = uniform(raw_factor(args_, c_.item[visits_.item() % kItems]));
+    }
+
     const KernelArgs &args_;
     Control &c_;
     int group_;
@@ -156,9 +177,10 @@ class Consumer
     Weights p_;
     RowState state_;
     float factor_[2];
-    unsigned item_; // of the visit
+    float multiplier_; // see take_multiplier
+    unsigned item_;    // of the visit
     bool open_;     // its output is in the accumulator, and no product in flight
-    bool rescale_;  // the output, by factor_; true in an item's first visit
+    bool rescale_;  // the output, by factor_, is to be; true in an item's first visit
     bool first_;    // this visit is its item's first
     bool waiting_;  // the output of the item before is still in the accumulator
 };
@@ -182,21 +204,42 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
         c_.table_full[slot].wait_full(load, kTableSlots);
     if constexpr (!kRawScores)
         scale_blocks(w, c_.stage, slot, s_);
-    if (first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked) ||
-        !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p)) {
-        rescale_ = true;
-        if (visits_.is_dead(v.tile))
-            weigh_nothing(p, factor_);
-        else
-            weigh_exactly(args_, w, rows, c_.stage, slot, kv0, s_, state_, p, factor_);
+    const float multiplier = kFactorOfItem ? multiplier_ : quick_multiplier(args_, w);
+    const bool careful = first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked);
+    float total[2];
+    rescale_ = false;
+    if (careful || !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, multiplier, s_, state_, p,
+                                  total)) {
+        if (careful || !weights_hold(state_, p, total)) {
+            total[0] = total[1] = 0.0f;
+            weigh_again(w, v, rows, slot, p);
+        }
     } else {
-        rescale_ = false;
         forget(factor_);
     }
+    state_.sum[0] += total[0];
+    state_.sum[1] += total[1];
     if constexpr (kTables)
         c_.table_empty[slot].arrive_warp();
     if constexpr (kHasDropout)
         drop_weights(args_, w, w.q0 + row_in_tile(), kv0, p);
+}
+
+// With new references, or none.
+__device__ __forceinline__ void Consumer::weigh_again(const Work &w, const Visit &v,
+                                                      const Rows &rows, unsigned slot, Weights &p)
+{
+    if (visits_.is_dead(v.tile))
+        weigh_nothing(p, factor_);
+    else
+        weigh_exactly(args_, w, rows, c_.stage, slot, v.tile * kTileN, s_, state_, p, factor_);
+    if constexpr (kSettlesFirst) {
+        wgmma_wait<0>(); // P V of the visit before
+        if (!first_)
+            scale_output(factor_[0], factor_[1]);
+    } else {
+        rescale_ = true;
+    }
 }
 
 __device__ __forceinline__ void Consumer::finish(const RowSum (&rows)[2], unsigned item)
@@ -222,21 +265,34 @@ __device__ __forceinline__ void Consumer::put_off(unsigned item)
     waiting_ = true;
 }
 
-// Makes the accumulator ready for this visit's P V, and puts P into its registers.
-__device__ __forceinline__ void Consumer::settle(const Weights &p)
+// The output that was put off.
+__device__ __forceinline__ void Consumer::write_before()
 {
-    if (rescale_) {
-        if (!first_) {
+    if (!waiting_)
+        return;
+    const RowSum rows[2] = {before(0), before(1)};
+    finish(rows, c_.item_before[threadIdx.x / 32]);
+    waiting_ = false;
+}
+
+// Makes the accumulator ready for this visit's P V. None is in flight.
+__device__ __forceinline__ void Consumer::settle()
+{
+    if constexpr (kSettlesFirst) { // scaled it is
+        if (first_)
+            write_before();
+    } else if (rescale_) {
+        if (first_)
+            write_before();
+        else
             scale_output(factor_[0], factor_[1]);
-        } else if (waiting_) {
-            const RowSum rows[2] = {before(0), before(1)};
-            finish(rows, c_.item_before[threadIdx.x / 32]);
-        }
-        waiting_ = false;
     }
-    promoter_.step(args_, state_, first_);
-    // What a product in flight reads may not be written, so P has a copy; ptxas would fold it
-    // without the zero that it does not know.
+}
+
+// Puts P into the registers of the product. What one in flight reads may not be written, so P has a
+// copy; ptxas would fold it without the zero that it does not know.
+__device__ __forceinline__ void Consumer::keep(const Weights &p)
+{
 #pragma unroll
     for (unsigned i = 0; i < sizeof p_ / sizeof p_[0]; ++i)
         p_[i] = p[i] ^ static_cast<unsigned>(args_.zero);
@@ -265,6 +321,7 @@ __device__ __forceinline__ bool Consumer::find(NextVisit kind, Visit &next)
 __device__ __forceinline__ void Consumer::start()
 {
     item_ = visits_.item();
+    take_multiplier();
     first_ = !open_;
     if (first_) {
         reset(state_);
@@ -283,7 +340,9 @@ __device__ __forceinline__ void Consumer::start()
 __device__ __forceinline__ void Consumer::drain(const Visit &v, const Weights &p)
 {
     settle_v(c_.item[item_ % kItems], v, visits_.held());
-    settle(p);
+    settle();
+    promoter_.step(args_, state_, first_);
+    keep(p);
     wait_v(visits_.held());
     multiply_pv(p_, v_descriptor(visits_.held()), !first_ && promoter_.accumulates());
     wgmma_wait<0>();
@@ -304,34 +363,51 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         const bool plain = visits_.goes_on(); // never in the first step: see hold_back
         if (plain) {
             next = visits_.go_on();
+            if constexpr (kPromotes) {
+                wgmma_wait<0>();
+                promoter_.step(args_, state_, false);
+            }
         } else {
             wgmma_wait<0>();
             if (reads)
                 visits_.release_v();
+            reads = true;
             const NextVisit kind = visits_.next(true, false, next);
-            if (kind != kNextTile || (kQBuffers == 1 && visits_.item() != item_))
+            if (kind != kNextTile || (!kJoinsItems && visits_.item() != item_))
                 return kind;
-            if (visits_.item() != item_)
+            if (kJoinsItems && visits_.item() != item_)
                 wait_q(visits_.item());
             settle_v(w, v, load);
+            if constexpr (kSettlesFirst) {
+                settle();
+                wgmma_wait<0>(); // behind what ptxas cannot see to be uniform: the warp is together
+                promoter_.step(args_, state_, first_);
+                leave();
+            }
+            if constexpr (kWaitsAhead) {
+                wait_k(visits_.load());
+                wait_v(load);
+            }
         }
         const float by = factor();
-        if (!kWaitsAhead || !plain)
+        if (!kWaitsAhead)
             wait_k(visits_.load());
         wgmma_wait<0>(); // P V of the visit before
         if constexpr (kSettlesFirst)
-            settle(p);
+            keep(p);
         multiply_all(s_[0], q_descriptor(), k_descriptor(visits_.load()), by);
-        if (plain)
+        if constexpr (kSettlesFirst)
+            visits_.release_v_if(plain);
+        else if (plain)
             visits_.release_v();
-        if constexpr (!kSettlesFirst)
-            settle(p);
-        if (!plain && visits_.item() != item_) { // under the product in flight
-            put_off(item_);
-            reset(state_);
+        if constexpr (!kSettlesFirst) { // under the product in flight
+            settle();
+            keep(p);
+            if (!plain)
+                leave();
         }
         const unsigned last = visits_.load() - 1; // V of the visit: `load`, not kept
-        if (!kWaitsAhead || !plain)
+        if (!kWaitsAhead)
             wait_v(last);
         multiply_pv(p_, v_descriptor(last), !first_ && promoter_.accumulates());
         if (kWaitsAhead && visits_.goes_on()) { // the next step's
@@ -342,13 +418,24 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         pin(s_[0]);
         visits_.release_k();
         first_ = false;
-        if (!plain) {
-            reads = true;
+        if (kJoinsItems || !plain) { // always said in one step, ptxas would not know it to be uniform
             first_ = visits_.item() != item_;
             item_ = visits_.item();
         }
         v = next;
     }
+}
+
+// From the visit's item, if the visit told last is of another.
+__device__ __forceinline__ void Consumer::leave()
+{
+    if (!kJoinsItems || visits_.item() == item_)
+        return;
+    if constexpr (kSettlesFirst)
+        visits_.hold_back(); // its first visit settles the output that is put off
+    put_off(item_);
+    reset(state_);
+    take_multiplier();
 }
 
 __device__ __forceinline__ void Consumer::run()

@@ -2,10 +2,21 @@
 #pragma once
 #include "common/score.cuh"
 
+// True: the quick path takes narrow_score, if all scores turn out to be small.
+constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
+
 __device__ __forceinline__ void reset(RowState &state)
 {
     state.reference[0] = state.reference[1] = minus_infinity();
     state.sum[0] = state.sum[1] = 0.0f;
+}
+
+// What scores are multiplied by before their exponential, on the quick path.
+__device__ __forceinline__ float quick_multiplier(const KernelArgs &args, const Work &w)
+{
+    return kRawScores                       ? raw_factor(args, w)
+           : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
+                                            : 1.0f;
 }
 
 // Where a score is a product and the multiplier is 1, the sum joins that in one FMA; fmaf(x, 1,

@@ -51,8 +51,6 @@ __device__ __forceinline__ void weigh_block(const float (&x)[4], int n, float mu
     }
 }
 
-// True: the quick path takes narrow_score, if all scores turn out to be small.
-constexpr bool kNarrow = Variant::kHasScore && Variant::kHasNarrow;
 // True: there scores come with minus the row's reference in them: by their base, or in flat tiles
 // by the value of the diagonals.
 constexpr bool kMovedBase = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
@@ -69,17 +67,15 @@ __device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d
         return d;
 }
 
-// Against the references as they are. False (of the whole warp): the weights are no good. kFlat: in
-// a tile whose diagonals have one value.
+// Against the references as they are. total: of the weights of this thread, for state.sum. False
+// (of the whole warp): the weights are no good. kFlat: in a tile whose diagonals have one value.
 template <bool kFlat>
 __device__ __forceinline__ bool
 weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
-                    int slot, int kv0, const Scores &s, RowState &state, Weights &p)
+                    int slot, int kv0, float multiplier, const Scores &s, const RowState &state,
+                    Weights &p, float (&total)[2])
 {
     Cells at(args, w, rows, slot, kv0);
-    const float multiplier = kRawScores                       ? args.scale_log2
-                             : Variant::kHasScore && !kNarrow ? Variant::multiplier(args, w.t)
-                                                              : 1.0f;
     constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
     float offset[2], sum[2][kSums] = {}, widest = 0.0f, most[2];
 #pragma unroll
@@ -102,28 +98,32 @@ weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, con
                                                                    x, &widest);
         weigh_block<kMoved<kFlat>>(x[0], n, multiplier, offset, p, sum);
     }
-    float total[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         total[half] = kSums == 2 ? sum[half][0] + sum[half][kSums - 1] : sum[half][0];
     bool good = (total[0] <= most[0]) & (total[1] <= most[1]);
     if constexpr (kNarrow)
         good &= widest <= Variant::narrow_limit(args, w.t); // no branch before the load
-    if (__any_sync(~0u, !good))
-        return false;
-    state.sum[0] += total[0];
-    state.sum[1] += total[1];
-    return true;
+    return !__any_sync(~0u, !good);
 }
 
 __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work &w,
                                               const Rows &rows, const Stage &stage, int slot,
-                                              int kv0, const Scores &s, RowState &state, Weights &p)
+                                              int kv0, float multiplier, const Scores &s,
+                                              const RowState &state, Weights &p, float (&total)[2])
 {
     if constexpr (kFlats)
         if (stage.is_flat(slot))
-            return weigh_by_references<true>(args, w, rows, stage, slot, kv0, s, state, p);
-    return weigh_by_references<false>(args, w, rows, stage, slot, kv0, s, state, p);
+            return weigh_by_references<true>(args, w, rows, stage, slot, kv0, multiplier, s, state,
+                                             p, total);
+    return weigh_by_references<false>(args, w, rows, stage, slot, kv0, multiplier, s, state, p,
+                                      total);
+}
+
+// Weights that were found to be no good may still be: not of 16 bits.
+__device__ __forceinline__ bool weights_hold(const RowState &, const Weights &, const float (&)[2])
+{
+    return false;
 }
 
 // With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the

@@ -101,6 +101,15 @@ class Visits
         ++freed_;
     }
 
+    // Or does not, without a branch.
+    __device__ __forceinline__ void release_v_if(bool goes)
+    {
+        __syncwarp();
+        if (goes && threadIdx.x % 32 == 0)
+            c_.v_empty[freed_ % kStages].arrive();
+        freed_ += goes;
+    }
+
     // No cell of the tile counts for this group. Only asked where cells may not count.
     __device__ __forceinline__ bool is_dead(int tile) const
     {
