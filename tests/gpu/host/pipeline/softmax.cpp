@@ -69,9 +69,15 @@ static void weigh(const KernelArgs &args, const Work &w, const Products &tile, b
         weigh_nothing(l.p, l.factor);
         return;
     }
-    l.quick = !first && weigh_quickly(args, w, rows, stage, 0, 0, s, l.state, l.p);
-    if (!l.quick)
+    float total[2];
+    l.quick = !first && weigh_quickly(args, w, rows, stage, 0, 0, quick_multiplier(args, w), s,
+                                      l.state, l.p, total);
+    if (l.quick) {
+        l.state.sum[0] += total[0];
+        l.state.sum[1] += total[1];
+    } else {
         weigh_exactly(args, w, rows, stage, 0, 0, s, l.state, l.p, l.factor);
+    }
 }
 
 // The score in log2 units.

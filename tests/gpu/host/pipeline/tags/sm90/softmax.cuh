@@ -16,22 +16,35 @@ inline void reset(RowState &state)
     state.reference[0] = state.reference[1] = 0.0f;
     state.sum[0] = state.sum[1] = 0.0f;
 }
-inline void host_weigh(const Scores &s, RowState &state, Weights &p)
+inline void host_weigh(const Scores &s, Weights &p)
 {
     for (int i = 0; i < kTileN / 4; ++i)
         memcpy(&p[i], &s[0][0][i % 4], 4);
-    state.sum[0] += 1;
+}
+inline float raw_factor(const KernelArgs &, const Work &)
+{
+    return 1.0f;
+}
+inline float quick_multiplier(const KernelArgs &, const Work &)
+{
+    return 1.0f;
+}
+inline bool weights_hold(const RowState &, const Weights &, const float (&)[2])
+{
+    return false;
 }
 inline bool weigh_quickly(const KernelArgs &args, const Work &w, const Rows &rows,
-                          const Stage &stage, int slot, int kv0, const Scores &s, RowState &state,
-                          Weights &p)
+                          const Stage &stage, int slot, int kv0, float, const Scores &s,
+                          const RowState &state, Weights &p, float (&total)[2])
 {
     const bool any = check_weights(args, w, rows, stage, slot, kv0, s, true);
     if (any && state.sum[0] == 0)
         simt::fail("sums are lost");
     if (!any || !host_quick()) // without a reference weights are infinite
         return false;
-    host_weigh(s, state, p);
+    host_weigh(s, p);
+    total[0] = 1.0f;
+    total[1] = 0.0f;
     return true;
 }
 inline void weigh_exactly(const KernelArgs &args, const Work &w, const Rows &rows,
@@ -40,7 +53,8 @@ inline void weigh_exactly(const KernelArgs &args, const Work &w, const Rows &row
 {
     check_weights(args, w, rows, stage, slot, kv0, s, false);
     factor[0] = factor[1] = 1.0f;
-    host_weigh(s, state, p);
+    host_weigh(s, p);
+    state.sum[0] += 1;
 }
 inline void weigh_nothing(Weights &p, float (&factor)[2])
 {
