@@ -203,7 +203,8 @@ def models(g, put, B, H, S):
         return ((i - j).abs() <= 1) | (j < 1) | (i < 1) | chosen[i, j]
     return {
         "transformers": (transformers_score, transformers_mask), "gpt-fast": (None, gpt_fast),
-        "STA": (None, sliding_tiles), "BigBird": (None, big_bird), "T5": (t5(put(torch.randn(32, H, generator=g))), None), "a module": (put(Slopes(H)), None),
+        "STA": (None, sliding_tiles), "BigBird": (None, big_bird), "a module": (put(Slopes(H)), None),
+        "T5": (t5(put(torch.randn(32, H, generator=g))), None),
         "log n": (lambda s, b, h, q, kv: s * torch.log(q.to(torch.float32) + 2) / math.log(16), causal),
         "sinks": (lambda s, b, h, q, kv: torch.where(kv == 0, 0.0, s), causal),
     }
