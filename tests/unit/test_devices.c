@@ -4,19 +4,22 @@
 #include "tests/unit/launch_fixture.h"
 
 #include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
-enum { DEVICES = 2, STACK = 8 };
+enum { DEVICES = 2, STACK = 8, THREADS = 8 };
 
-/* What the driver knows of each device. The stack of contexts is the thread's,
- * of which there is one here. */
+/* What the driver knows of each device. The stack of contexts is the thread's.
+ */
 static struct {
     int context, functions[MODULES_MAX * N_ENTRIES];
-    int retained, released, attributes, launches, allocated;
+    atomic_int retained, released, attributes, launches, allocated;
     int arch;
     bool broken; /* functions of this device cannot be had */
 } gpu[DEVICES];
-static cu_context stack[STACK];
-static int depth, mistakes;
+static _Thread_local cu_context stack[STACK];
+static _Thread_local int depth;
+static atomic_int mistakes;
 
 /* The device whose context is current; -1: none. */
 static int current_device(void)
@@ -286,6 +289,65 @@ START_TEST(conveniences_of_each)
 }
 END_TEST
 
+struct user {
+    struct made_kernel *m;
+    int device, failed;
+    pthread_barrier_t *start;
+};
+
+/* One thread's calls, its device's or by chance the other's context current. */
+static void *use_device(void *at)
+{
+    struct user *u = at;
+    facc_error err = FACC_ERROR_INIT;
+    facc_args args = u->m->call.args;
+    args.device = u->device;
+    stack[0] = (cu_context)(void *)&gpu[u->failed % DEVICES].context;
+    depth = 1;
+    u->failed = 0;
+    pthread_barrier_wait(u->start);
+    u->failed += facc_kernel_load(u->m->kernel, u->device, &err) != FACC_OK;
+    for (int i = 0; i < 1000; i++)
+        u->failed += facc_kernel_launch(u->m->kernel, &args,
+                                        stream_of(u->device), &err) != FACC_OK;
+    u->failed += depth != 1;
+    return NULL;
+}
+
+/* Threads of both devices at once load one kernel and launch it: one library,
+ * each device prepared once, every launch with its own function. */
+START_TEST(threads_of_each)
+{
+    struct made_kernel m;
+    struct user users[THREADS];
+    pthread_t threads[THREADS];
+    pthread_barrier_t start;
+    make_kernel(&m);
+    two_gpus(m.call.ctx, 90, 90);
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        users[i] = (struct user){&m, i % DEVICES, i / DEVICES, &start};
+        ck_assert_int_eq(
+            pthread_create(&threads[i], NULL, use_device, &users[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(users[i].failed, 0);
+    }
+    pthread_barrier_destroy(&start);
+    ck_assert_int_eq(rec.loads, 1);
+    for (int device = 0; device < DEVICES; device++) {
+        ck_assert_int_eq(gpu[device].retained, 1);
+        ck_assert_int_eq(gpu[device].attributes, 1);
+        ck_assert_int_eq(gpu[device].launches, THREADS / DEVICES * 1000);
+    }
+    ck_assert_int_eq(mistakes, 0);
+    drop_kernel(&m);
+    for (int device = 0; device < DEVICES; device++)
+        ck_assert_int_eq(gpu[device].released, 1);
+}
+END_TEST
+
 /* ---- two of different kinds
  * ------------------------------------------------------ */
 
@@ -368,7 +430,8 @@ int main(void)
     const TTest *const tests[] = {
         each_device_its_own,     callers_context_comes_back,
         one_device_fails,        reports_of_each,
-        conveniences_of_each,    different_architectures,
-        multiprocessors_of_each, a_million_launches};
+        conveniences_of_each,    threads_of_each,
+        different_architectures, multiprocessors_of_each,
+        a_million_launches};
     return run_tests("devices", NULL, 0, tests, sizeof tests / sizeof tests[0]);
 }
