@@ -335,6 +335,33 @@ if row "score_is_bool_sum" then
   end)
 end
 
+-- ---- minus infinity inside a score, and what is made of it -------------------------
+
+local function hidden(s, b, h, i, j) return i >= j and s or -inf end
+if row "inf_capped" then score(mods.compose(hidden, mods.softcap(5.0))) end -- masks nothing
+if row "inf_clamped" then score(function(...) return math.max(hidden(...), -2) end) end
+if row "inf_exp" then score(function(...) return math.exp(hidden(...)) + facc.sigmoid(hidden(...)) end) end
+if row "inf_relu" then score(function(...) return facc.relu(hidden(...)) end) end
+if row "inf_scaled" then score(function(...) return hidden(...) * 0.5 - 3 end) end
+if row "inf_floor" then score(function(...) return hidden(...) // 1 end) end
+if row "inf_both" then
+  score(function(s, b, h, i, j) return hidden(s, b, h, i, j) + (j % 3 == 0 and 0 or -inf) end)
+end
+if row "inf_either" then
+  score(function(s, b, h, i, j)
+    return math.max(hidden(s, b, h, i, j), j % 3 == 0 and s or -inf)
+  end)
+end
+if row "inf_of_log" then
+  score(function(s, b, h, i, j) return math.log(i >= j and 2.0 or 0.0) + s end)
+end
+if row "inf_of_division" then
+  score(function(s, b, h, i, j) return 1 / (i >= j and 2.0 or -0.0) + s end)
+end
+if row "inf_beyond_f32" then -- -1e39
+  score(function(s, b, h, i, j) return (i >= j and s or -1e38) * 10 end)
+end
+
 -- ---- masks: windows and grids ------------------------------------------------------
 
 local function natten_1d(length, kernel, dilation)
