@@ -98,7 +98,7 @@ def launch_overhead(args, facc):
     Python and by attention(), beside as many empty kernels by the driver alone,
     all through ctypes, whose own cost is in every line."""
     import torch
-    from facc import _core
+    from facc import _core, flex
     q, k, v = small_inputs(facc)
     causal, (scheduled, captured) = facc.find_program(mask_mod="q >= kv"), documents(facc, q)
     launches = {
@@ -116,6 +116,8 @@ def launch_overhead(args, facc):
         base[f"facc_kernel_launch, {name}"] = f"cuLaunchKernel, {kernels} empty"
     calls["facc.Launch(), causal, sm90"] = launches["causal, sm90"][1]
     calls["facc.attention(), causal"] = lambda: facc.attention(q, k, v, mask_mod="q >= kv")
+    mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 64, 64)
+    calls["facc.flex, causal in Python"] = lambda: flex.flex_attention(q, k, v, block_mask=mask)
     calls["torch SDPA, causal"] = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     out = {}
     for call in calls.values():
