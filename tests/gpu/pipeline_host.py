@@ -99,7 +99,9 @@ MUTATIONS = [
     (MAINLOOP, "if (visits_.is_dead(v.tile))", "if (false)", "tags.listed.3.2.4"),
     (MAINLOOP, "weigh_nothing(p, factor_);", "factor_[0] = factor_[1] = 1;", "tags.bounded.2.1"),
     (MAINLOOP, "kv0 + kTileN > w.kv_len : v.masked", "false : v.masked", "tags.at_once.2.1"),
-    (MAINLOOP, "if (first_ || (kMask", "if ((kMask", "tags.plain.3.1"),
+    (MAINLOOP, "careful = first_ || (kMask", "careful = (kMask", "tags.plain.3.1"),
+    (MAINLOOP, "            total[0] = total[1] = 0.0f;\n", "", "numbers.causal.2.1"),
+    (MAINLOOP, "    state_.sum[0] += total[0];\n", "", "tags.plain.2.2"),
     (REFERENCES, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
     # K, V, tables
     (PRODUCER, "c.k_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),
@@ -146,11 +148,15 @@ MUTATIONS = [
     (VISITS, "c_.q_empty[items_ % kQBuffers]", "c_.q_empty[(items_ + 1) % kQBuffers]", "tags.plain.2.2"),
     (MAINLOOP, "                wait_q(visits_.item());\n", "                ;\n",
      "tags.listed.2.2"),
-    (MAINLOOP, "put_off(item_);\n            reset(state_);", "put_off(item_);", "tags.plain.2.2"),
-    (MAINLOOP, "            settle(p);\n        if (!plain && visits_.item() != item_) { // under the product in flight\n"
-     "            put_off(item_);\n            reset(state_);\n        }\n",
-     "            ;\n        if (!plain && visits_.item() != item_) {\n"
-     "            put_off(item_);\n            reset(state_);\n        }\n        settle(p);\n", "tags.plain.2.2"),
+    (MAINLOOP, "put_off(item_);\n    reset(state_);", "put_off(item_);", "tags.plain.2.2"),
+    (MAINLOOP, "            settle();\n            keep(p);\n            if (!plain)\n                leave();\n",
+     "            if (!plain)\n                leave();\n            settle();\n            keep(p);\n", "tags.plain.2.2"),
+    # three groups: what is rare before the product
+    (MAINLOOP, "        wgmma_wait<0>(); // P V of the visit before\n        if (!first_)", "        if (!first_)", "numbers.packed_causal.3.1"),
+    (MAINLOOP, "            scale_output(factor_[0], factor_[1]);\n    } else {", "            ;\n    } else {", "numbers.packed_causal.3.1"),
+    (MAINLOOP, "        visits_.hold_back(); // its", "        ; // its", "tags.plain.3.2"),
+    (MAINLOOP, "                settle();\n                wgmma_wait<0>();", "                wgmma_wait<0>();", "tags.plain.3.2"),
+    (MAINLOOP, "visits_.release_v_if(plain)", "visits_.release_v_if(true)", "tags.plain.3.1"),
     (MAINLOOP, "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows, promoter_);\n",
      "    c_.item_empty[item % kItems].arrive_warp();\n"
      "    write_output(args_, c_.item[item % kItems], tiles_.o(group_), rows, promoter_);    return;\n", "tags.listed.2.1"),
@@ -192,7 +198,7 @@ MUTATIONS = [
     (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
-    (SOFTMAX_FILE, "kRawScores, kNarrow>", "kRawScores, false>", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "kRawScores, kNarrow, kFlat>", "kRawScores, false, kFlat>", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),
