@@ -58,6 +58,7 @@ static bool build(struct program *p, const struct alloc *a, const char *text,
            verify(g, &p->roots) && pass_dot(g, &p->roots, &p->dot) &&
            verify(g, &p->dot.roots) &&
            pass_cell_loads(g, p->roots.score, &p->cell_loads) &&
+           pass_plane(g, p->roots.score, &p->plane) &&
            (p->plan = eval_plan_new(p->arena, g, &p->roots)) != NULL &&
            (p->verdict_plan = verdict_plan_new(g, &p->verdict)) != NULL;
 }

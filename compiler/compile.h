@@ -28,6 +28,7 @@ struct program {
     const char *name; /* file or chunk name as given */
     struct traced_facts facts;
     int cell_loads; /* captured elements that the score reads for every cell */
+    struct plane plane; /* of roots.score */
 };
 
 struct compile_limits {     /* zero fields mean the default */

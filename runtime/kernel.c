@@ -127,6 +127,7 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
                                &plan->config, NULL)) &&
         !select_config(v, arch, family, loads, masks, NULL, &plan->config, d))
         return false;
+    select_plane(&plan->config, p->compiled->plane.bytes);
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
     plan->config.block_scales = v->block_scales != 0;

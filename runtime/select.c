@@ -136,6 +136,10 @@ static const struct sm90_rule sm90_rules[] = {
 };
 enum { SM90_SHARED = 227 * 1024 };
 
+/* What a kernel with planes keeps for barriers and descriptions. Where those of
+ * a program are larger, it copies nothing. */
+enum { PLANE_CONTROL_BYTES = 3 * 1024 };
+
 /* The same for FP8. Reasons are those of the prototype that was timed (issue
  * 6): three groups hide each other's latency, and 192 rows read K and V less
  * often than 128; columns are a multiple of a step, 32, and what 160 registers
@@ -149,6 +153,24 @@ static const struct sm90_rule fp8_rules[] = {
     {256, 256, 128, 96, 1, 2, false}, /* never with one */
 };
 enum { FP8_MAX_PROMOTED = 128 };
+
+/* Family sm90, 16 bits, with two tiles of a captured tensor beside those of K
+ * and V: rows of tile_n elements of so many bytes. Not two Q buffers, whose
+ * room is worth more columns. */
+struct plane_rule {
+    int max_dim, max_dim_v;
+    int bytes;
+    int tile_m, tile_n, q_buffers, stages;
+};
+
+static const struct plane_rule plane_rules[] = {
+    {64, 64, 2, 192, 80, 2, 2},    {64, 64, 4, 192, 80, 1, 2},
+    {96, 96, 2, 192, 64, 2, 2},    {96, 96, 4, 192, 64, 1, 2},
+    {128, 128, 2, 128, 128, 1, 2}, {128, 128, 4, 128, 96, 1, 2},
+    {192, 128, 2, 128, 96, 1, 2},  {192, 128, 4, 128, 64, 1, 2},
+    {192, 192, 2, 128, 80, 1, 2},  {192, 192, 4, 128, 64, 1, 2},
+    {256, 256, 2, 128, 64, 1, 2},  {256, 256, 4, 128, 48, 1, 2},
+};
 
 static int padded(int dim)
 {
@@ -373,6 +395,40 @@ static bool sm90_tile(struct unit_config *c, bool cell_loads)
             return true;
     }
     return false;
+}
+
+/* kPlaneSlots of templates/sm90/plane.cuh: rows of an odd number of 16 bytes,
+ * or of a multiple of 128. */
+static int plane_bytes(const struct unit_config *c, int bytes)
+{
+    const int units = c->tile_n * bytes / 16, more = bytes == 2 ? 1 : 2;
+    return 2 * 16 * c->tile_m * (units % 8 == 0 ? units : units + more);
+}
+
+void select_plane(struct unit_config *c, int bytes)
+{
+    const int dim = c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v;
+    const size_t n = sizeof plane_rules / sizeof plane_rules[0];
+    if (bytes == 0 || !select_is_sm90(c) || dtype_is_fp8(c->dtype))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct plane_rule *r = &plane_rules[i];
+        struct unit_config p = *c;
+        if (dim > r->max_dim || c->head_dim_v > r->max_dim_v ||
+            bytes != r->bytes)
+            continue;
+        p.tile_m = r->tile_m;
+        p.tile_n = r->tile_n;
+        p.warps = r->tile_m / 16 + 4;
+        p.q_buffers = r->q_buffers;
+        p.stages = r->stages;
+        p.plane_bytes = bytes;
+        if (panel_bytes(&p) + plane_bytes(&p, bytes) <=
+            SM90_SHARED - PLANE_CONTROL_BYTES) {
+            *c = p;
+            return;
+        }
+    }
 }
 
 bool select_config(const facc_variant *v, int arch, int family, int cell_loads,

@@ -28,6 +28,11 @@ bool select_config(const facc_variant *v, int arch, int family, int cell_loads,
                    bool has_mask, const struct dot_term *dot,
                    struct unit_config *out, struct diag *d);
 
+/* Where a configuration's kernel can copy a captured tensor's tiles (struct
+ * plane) of elements of so many bytes: the tile that has room for it, and
+ * plane_bytes. 0 bytes, or none has: as it is. */
+void select_plane(struct unit_config *c, int bytes);
+
 /* Whether it is of family sm90. */
 static inline bool select_is_sm90(const struct unit_config *c)
 {

@@ -31,6 +31,8 @@ struct unit_config {
     bool promotes;     /* FP8: launches may ask for facc_fp8.promote_tiles */
     bool dropout;      /* launches say which weights are dropped */
     unsigned rounding; /* family "quantize": bits of enum emit_rounding */
+    int plane_bytes; /* family sm90: of an element of the captured tensor whose
+                        tiles the kernel copies (pass_plane); 0: of none */
     const struct dot_term *dot; /* the program's, which the kernel makes beside
                                    Q K^T; NULL: cell by cell, if it has one */
 };

@@ -254,6 +254,9 @@ static const char *inner_times_log2e(struct emitter *e, enum place p, ir_ref r)
     if (cell && is_distributed(e, r))
         return distributed(e, p, r);
     const char *text = expr_text(e, p, r);
+    if (far && e->by_plane)
+        return writer_format(e, "facc_times_log2e(%s, base.by.moved)",
+                             writer_bare(e, text));
     return far ? writer_format(e, "facc_times_log2e(%s)", writer_bare(e, text))
                : writer_format(e, "(%s * kLog2e)", text);
 }
@@ -344,6 +347,18 @@ const char *score_cell(struct emitter *e, const struct score_frame *f)
                : x;
 }
 
+const char *score_plane_cell(struct emitter *e, const struct score_frame *f,
+                             bool moved, bool *adds)
+{
+    const struct affine_score *a = &e->affine[f->inner];
+    *adds = !moved && f->log2 && !f->tanh_below && a->affine;
+    if (!*adds)
+        return score_cell(e, f);
+    const char *by = scale(e, a->alpha, true);
+    return writer_format(e, "fmaf(s, %s, %s + base.by.by)", by,
+                         score_times_log2e(e, PLACE_SCORE, a->beta));
+}
+
 /* --- the offset ---------------------------------------------------------- */
 
 struct addend {
@@ -413,7 +428,13 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
     const char *name = member_name(e, PLACE_BASE, MEMBER_SLOPE, a.form, a.by);
     if (count_in_cell(e, cell, name) != 1) /* two slopes may be one member */
         return NULL;
-    return writer_format(e, "        moved%s %s= by;\n", strchr(name, '.'),
+    const char *member = strchr(name, '.');
+    if (e->plane.load != IR_NONE)
+        return writer_format(e,
+                             "        moved%s = facc_moved(base%s, %sby);\n"
+                             "        moved.by.moved = true;\n",
+                             member, member, a.negative ? "-" : "");
+    return writer_format(e, "        moved%s %s= by;\n", member,
                          a.negative ? "-" : "+");
 }
 

@@ -156,6 +156,7 @@ bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
     strbuf_addf(out, "constexpr int kNumTensors = %d, kNumParams = %d;\n",
                 g->n_tensors, g->n_params);
     strbuf_addf(out, "constexpr int kExtraDim = %d;\n", emit_extra_dim(c));
+    strbuf_addf(out, "constexpr int kPlaneBytes = %d;\n", c->plane_bytes);
     if (out->failed)
         diag_nomem(g->diag, "emit");
     return !out->failed;

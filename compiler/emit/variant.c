@@ -142,6 +142,16 @@ static bool facts(struct emitter *e, const struct ir_roots *roots)
     return !e->failed;
 }
 
+static bool clear_text(struct emitter *e, struct place_text *at)
+{
+    strbuf_init(&at->body, e->arena);
+    at->n_locals = 0;
+    at->local = arena_alloc(e->arena, e->n_nodes * sizeof *at->local);
+    at->log2 = arena_alloc(e->arena, e->n_nodes * sizeof *at->log2);
+    at->fault = arena_alloc(e->arena, e->n_nodes * sizeof *at->fault);
+    return at->local && at->fault && at->log2;
+}
+
 /* Empty places; uses are kept for the second round. */
 static bool clear_places(struct emitter *e)
 {
@@ -150,14 +160,10 @@ static bool clear_places(struct emitter *e)
     memset(e->by_value, 0, sizeof e->by_value);
     for (int p = 0; p < PLACE_COUNT; p++) {
         struct place_text *at = &e->at[p];
-        strbuf_init(&at->body, e->arena);
-        at->n_locals = at->n_members = 0;
-        at->local = arena_alloc(e->arena, e->n_nodes * sizeof *at->local);
-        at->log2 = arena_alloc(e->arena, e->n_nodes * sizeof *at->log2);
-        at->fault = arena_alloc(e->arena, e->n_nodes * sizeof *at->fault);
+        at->n_members = 0;
         if (!at->uses)
             at->uses = arena_alloc(e->arena, e->n_nodes * sizeof *at->uses);
-        if (!at->local || !at->fault || !at->log2 || !at->uses)
+        if (!at->uses || !clear_text(e, at))
             return false;
     }
     return true;
@@ -191,9 +197,12 @@ static void add_struct(const struct emitter *e, struct strbuf *out,
                        const char *name, enum place p)
 {
     strbuf_addf(out, "    struct %s {", name);
-    bool any = p == PLACE_TILE && dtype_is_fp8(e->config->dtype);
+    const bool scales = p == PLACE_TILE && dtype_is_fp8(e->config->dtype);
+    const bool by = p == PLACE_BASE && e->plane.load != IR_NONE;
+    bool any = scales || by;
     if (any)
-        strbuf_add(out, "\n        float scale, scale_log2;\n");
+        strbuf_add(out, scales ? "\n        float scale, scale_log2;\n"
+                               : "\n        facc_by by;\n");
     for (int k = 0; k < e->n_members; k++) {
         const struct member *m = &e->member[k];
         if (m->place != p || !m->value)
@@ -293,19 +302,29 @@ static void add_narrow(struct strbuf *out, const char *member)
                 member ? member : "-1.0f", member ? ".limit" : "");
 }
 
+/* The tensor whose tiles the kernel copies. */
+struct plane_text {
+    const char *row, *first;
+    const char *score;
+    struct strbuf body; /* of plane_score */
+    bool offset;        /* offset_by serves it */
+};
+
 /* Where a tensor's rows lie that join Q K^T. */
 struct rows_text {
     const char *at[IR_MAX_RANK]; /* by dimension; the rows' own: the first */
 };
 
 struct texts {
+    struct plane_text plane;
     struct rows_text row, col;
     const char *factor; /* of their products */
     const char *score, *mask, *multiplier, *shift;
-    const char *offset; /* statement of offset_by, or NULL */
-    const char *flat;   /* statement of offset_diag, or NULL */
-    const char *narrow; /* Tile's member for the cheap form, or NULL */
-    bool has_flat;      /* the score reads values of diagonals */
+    const char *offset;          /* statement of offset_by, or NULL */
+    const char *offset_of_plane; /* the same for plane_score alone, or NULL */
+    const char *flat;            /* statement of offset_diag, or NULL */
+    const char *narrow;          /* Tile's member for the cheap form, or NULL */
+    bool has_flat;               /* the score reads values of diagonals */
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
@@ -337,6 +356,34 @@ static void add_dot(const struct emitter *e, const struct texts *t,
     add_rows(e, out, "DotRows", &dot->row, &t->row);
     add_rows(e, out, "DotCols", &dot->col, &t->col);
     add_constant(out, "dot_factor", t->factor);
+}
+
+static void add_plane(const struct emitter *e, const struct plane_text *t,
+                      struct strbuf *out)
+{
+    static const char *const type[] = {[DTYPE_F32] = "kElementF32",
+                                       [DTYPE_F16] = "kElementF16",
+                                       [DTYPE_BF16] = "kElementBf16"};
+    const struct plane *x = &e->plane;
+    if (x->load == IR_NONE)
+        return;
+    const struct ir_tensor *tensor = &e->g->tensors[x->tensor];
+    strbuf_addf(out,
+                "\n    struct Plane {\n        static constexpr int kTensor = "
+                "%d, kRank = %d, kDim = %d, kType = %s;\n"
+                "        static constexpr bool kOffset = %s;\n"
+                "        static FACC_FN long long row(const Row &r) { return "
+                "%s; }\n"
+                "        static FACC_FN int first(const KernelArgs &args, "
+                "const Tile &t) { return %s; }\n    };\n",
+                x->tensor, tensor->rank, x->dim, type[tensor->dtype],
+                emit_bool(t->offset), t->row, t->first);
+    strbuf_add(out, "\n    static FACC_FN float plane_score(const KernelArgs "
+                    "&args, const Tile &t, const Row &r, const Col &k,\n"
+                    "            const Diag &d, const Base &base, float s, int "
+                    "q, int kv0, int c, float x)\n    {\n");
+    writer_add_body(out, &t->body);
+    strbuf_addf(out, "        return %s;\n    }\n", t->score);
 }
 
 static void add_variant(struct emitter *e, const struct texts *t,
@@ -384,10 +431,11 @@ static void add_variant(struct emitter *e, const struct texts *t,
     add_constant(out, "multiplier", t->multiplier);
     add_constant(out, "shift", t->shift);
     add_cell(e, out, "float score", PLACE_SCORE, t->score);
-    add_offset(out, t->offset);
+    add_offset(out, t->offset ? t->offset : t->offset_of_plane);
     add_flat_offset(out, has_flat ? t->flat : NULL);
     add_narrow(out, t->narrow);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
+    add_plane(e, &t->plane, out);
     add_dot(e, t, out);
     strbuf_add(out, "\n    static FACC_FN KvRange kv_range(const KernelArgs "
                     "&args, const Tile &t, int q_first, int q_last)\n"
@@ -426,6 +474,38 @@ static void write_dot(struct emitter *e, struct texts *t)
     t->factor = writer_bare(e, expr_text(e, PLACE_SCORE, dot->factor));
 }
 
+/* The score once more, into a place of its own, with the element as x. */
+static void write_plane(struct emitter *e, const struct score_frame *frame,
+                        struct texts *t)
+{
+    struct place_text *at = &e->at[PLACE_SCORE];
+    const struct place_text score = *at;
+    const ir_ref first = e->plane.first;
+    bool adds;
+    if (e->plane.load == IR_NONE)
+        return;
+    t->plane.row = writer_bare(
+        e, member_name(e, PLACE_ROW, MEMBER_OFFSET, e->plane.load, IR_NONE));
+    t->plane.first = writer_bare(e, expr_text(e, PLACE_SCORE, first));
+    if (!expr_fits_int(e->range[first]))
+        t->plane.first = writer_format(e, "facc_saturate(%s)", t->plane.first);
+    if (!clear_text(e, at)) {
+        e->failed = true;
+        return;
+    }
+    e->by_plane = true;
+    t->plane.score =
+        writer_bare(e, score_plane_cell(e, frame, t->offset != NULL, &adds));
+    e->by_plane = false;
+    t->plane.body = at->body;
+    t->plane.offset = adds || t->offset;
+    if (adds)
+        t->offset_of_plane =
+            "        moved.by = facc_by{facc_moved(0.0f, by), true};\n";
+    e->failed |= at->body.failed;
+    *at = score;
+}
+
 static void write_places(struct emitter *e, const struct score_frame *frame,
                          ir_ref keep, const struct plain_bounds *bounds,
                          struct texts *t)
@@ -435,6 +515,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
     t->has_flat = score_reads_diagonals(e, t->score);
     t->offset = score_offset(e, frame, t->score);
     t->flat = score_flat_offset(e, frame, t->score);
+    write_plane(e, frame, t);
     t->narrow = score_narrow(e, frame);
     t->multiplier = expr_float_const(e, frame->multiplier);
     t->shift = expr_float_const(e, frame->shift);
@@ -515,7 +596,8 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
     e.verdict = emit_planned(v, c) ? v : NULL;
     if (is_too_deep(&e, roots))
         return false;
-    if (!score_split(g, roots->score, &frame) ||
+    if ((c->plane_bytes && !pass_plane(g, roots->score, &e.plane)) ||
+        !score_split(g, roots->score, &frame) ||
         !pass_bounds(g, roots->keep, &bounds) ||
         !facts(&e, &(struct ir_roots){frame.inner, roots->keep})) {
         diag_nomem(g->diag, "emit");

@@ -98,6 +98,8 @@ struct emitter {
     bool *of_mask;   /* per node: the mask depends on it */
     bool *inexact;   /* per node: its bits may differ from kernel to kernel */
     const struct verdict_program *verdict; /* NULL: no plan */
+    struct plane plane; /* copied by the kernel; load IR_NONE: none */
+    bool by_plane;      /* PLACE_SCORE is printed with its element as x */
     ir_ref var_b;
     uint32_t n_nodes;
     struct place_text at[PLACE_COUNT];
@@ -194,6 +196,10 @@ const char *form_sum(struct emitter *e, const struct form_term *t, int n,
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
 /* The cell's text. */
 const char *score_cell(struct emitter *e, const struct score_frame *f);
+/* The same of plane_score: by e->by_plane. *adds: that adds what Base says,
+ * which `moved`, that score_offset gives a statement, makes needless. */
+const char *score_plane_cell(struct emitter *e, const struct score_frame *f,
+                             bool moved, bool *adds);
 /* After the cell's text: a statement that makes every cell's score `by` more
  * in the Base called moved. NULL: none does. */
 const char *score_offset(struct emitter *e, const struct score_frame *f,

@@ -1,7 +1,8 @@
 /* In: a score, or an int. Out: score = alpha * SCORE + beta with alpha of
  * tile scope, which the kernel folds into the exponent's FMA; an outer
  * factor of tile scope, which folds into the softmax's scale; and the
- * factors of q and kv in an int. Called by the emitter and bounds.c. */
+ * factors of q and kv in an int; and of a score the captured tensor that lies
+ * along kv in memory. Called by the emitter, bounds.c and compile.c. */
 #include "compiler/passes/passes.h"
 
 static bool has_score(const struct ir_graph *g, ir_ref r)
@@ -224,4 +225,58 @@ bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out)
     out->rest = ir_linear_node(g, &rest);
     out->affine = out->rest != IR_NONE;
     return out->affine;
+}
+
+/* Copied to shared memory as they are, 2 or 4 bytes each. */
+static bool is_plane_dtype(enum dtype t)
+{
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
+
+/* Fills *out where the load is one. */
+static bool find_plane(struct ir_graph *g, ir_ref load, struct plane *out)
+{
+    const struct ir_node *n = ir_node(g, load);
+    const enum dtype dtype = g->tensors[n->i].dtype;
+    struct plane x = {.load = load,
+                      .tensor = (int)n->i,
+                      .dim = -1,
+                      .bytes = (int)dtype_size(dtype)};
+    bool rows = false;
+    if (!is_plane_dtype(dtype))
+        return true;
+    for (uint32_t d = 0; d < ir_node(g, load)->n; d++) {
+        struct affine_index a;
+        if (is_tile(g, ir_arg(g, load, d)))
+            continue;
+        if (!pass_affine_index(g, ir_arg(g, load, d), &a))
+            return !g->failed;
+        if (!a.affine)
+            return true;
+        if (a.kkv == 0 && a.kq != 0) {
+            rows = true;
+        } else if (a.kkv == 1 && a.kq == 0 && x.dim < 0) {
+            x.dim = (int)d;
+            x.first = a.rest;
+        } else {
+            return true;
+        }
+    }
+    if (rows && x.dim + 1 == (int)ir_node(g, load)->n)
+        *out = x;
+    return true;
+}
+
+bool pass_plane(struct ir_graph *g, ir_ref score, struct plane *out)
+{
+    const struct ir_roots roots = {score, IR_NONE};
+    ir_ref *order;
+    uint32_t n;
+    *out = (struct plane){.load = IR_NONE};
+    if (!ir_walk(g, &roots, &order, &n))
+        return false;
+    for (uint32_t k = 0; k < n && out->load == IR_NONE; k++)
+        if (ir_is(g, order[k], IR_LOAD_F) && !find_plane(g, order[k], out))
+            return false;
+    return true;
 }

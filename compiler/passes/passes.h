@@ -51,6 +51,19 @@ struct affine_index {
 };
 bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out);
 
+/* A captured tensor of which the score reads the element (…, q's, …, kv +
+ * first, …) in each cell: a tile's are rows of neighbours, which a kernel can
+ * copy before they are needed. */
+struct plane {
+    ir_ref load;     /* IR_NONE: none, or of types that are not copied */
+    int tensor, dim; /* dim: the last one, as neighbours in memory mostly are */
+    ir_ref first;    /* kv plus this, of tile scope, is the index in `dim`; each
+                        other index is of tile scope, or k * q and such a one */
+    int bytes;       /* of an element: 2 or 4 */
+};
+/* The first one that the score reads. */
+bool pass_plane(struct ir_graph *g, ir_ref score, struct plane *out);
+
 /* bounds.c. The conjuncts of keep that are plain bounds, kq * q + kkv * kv +
  * rest >= 0 with rest of tile scope (causal, windows, lengths); an equation
  * is two. kq and kkv may both be 0 (a tile is all in or all out; keep == false

@@ -86,14 +86,22 @@ struct Cells {
     }
 };
 
+// Asked only where the Variant has it.
+template <class V, class... X> __device__ __forceinline__ float plane_score(const X &...x)
+{
+    return V::plane_score(x...);
+}
+
 // Score and mask (each if asked for) of one block of eight columns, from accumulators s to x. kRaw:
 // without a score_mod x is s, else in log2 units. kNarrow: x is narrow_score()'s, and `widest` its.
-// kFlat: the diagonals' values are those of `at`.
-template <bool kScore, bool kMask, bool kRaw, bool kNarrow = false, bool kFlat = false>
+// kFlat: the diagonals' values are those of `at`. kPlane: the captured elements of the cells are
+// `plane`'s.
+template <bool kScore, bool kMask, bool kRaw, bool kNarrow = false, bool kFlat = false,
+          bool kPlane = false>
 __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &w, const Rows &rows,
                                             const Stage &stage, const Cells &at, int n,
                                             const Scores &s, float (&x)[kBlocksM][4],
-                                            float *widest = nullptr)
+                                            float *widest = nullptr, const float *plane = nullptr)
 {
     ColPair cols;
     if constexpr (Stage::kHasCol)
@@ -117,7 +125,10 @@ __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &
                                            : Variant::diag(args, w.t, q - at.kv_first - c);
             const float raw = s[m][n][2 * half + e];
             float y = raw;
-            if constexpr (kNarrow)
+            if constexpr (kPlane)
+                y = plane_score<Variant>(args, w.t, rows[m][half], col, diag, at.base[m][half], raw,
+                                         q, at.kv_first, c, plane[4 * m + 2 * half + e]);
+            else if constexpr (kNarrow)
                 y = Variant::narrow_score(args, w.t, rows[m][half], col, diag, at.base[m][half],
                                           raw, q, at.kv_first, c, *widest);
             else if constexpr (kScore && Variant::kHasScore)
@@ -137,13 +148,14 @@ __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &
 }
 
 // The same in place, with their maxima.
-template <bool kScore, bool kMask, bool kRaw = kRawScores>
+template <bool kScore, bool kMask, bool kRaw = kRawScores, bool kPlane = false>
 __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &w, const Rows &rows,
                                             const Stage &stage, const Cells &at, int n, Scores &s,
-                                            Tops &tops)
+                                            Tops &tops, const float *plane = nullptr)
 {
     float x[kBlocksM][4];
-    score_block<kScore, kMask, kRaw>(args, w, rows, stage, at, n, s, x);
+    score_block<kScore, kMask, kRaw, false, false, kPlane>(args, w, rows, stage, at, n, s, x,
+                                                           nullptr, plane);
 #pragma unroll
     for (int i = 0; i < 4 * kBlocksM; ++i)
         s[i / 4][n][i % 4] = x[i / 4][i % 4];

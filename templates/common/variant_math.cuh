@@ -148,6 +148,18 @@ FACC_FN float facc_moved(float a, float by)
     return fabsf(by) < 1e16f ? a + by : __int_as_float(0x7fffffff);
 }
 
+// What Base says of it: `by` joins the score; moved: known when compiling, true after offset_by.
+struct facc_by {
+    float by = 0.0f;
+    bool moved = false;
+};
+// Near a reference what is far below it, finite or not, has no weight, and what is as far as it has
+// NaN: one factor suffices, which joins a sum.
+FACC_FN float facc_times_log2e(float a, bool moved)
+{
+    return moved ? a * kLog2e : facc_times_log2e(a);
+}
+
 FACC_FN float facc_exp(float x)
 {
     return expf(x);

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
         else if (warp == kConsumerWarps + 2)
             load_values(args, c, tiles);
         else if constexpr (kTables)
-            make_tables(args, c);
+            make_tables(args, c, tiles);
     } else {
         take_registers<kConsumerRegisters>();
         Consumer consumer(args, c, tiles, warp / 4);

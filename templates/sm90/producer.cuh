@@ -291,12 +291,17 @@ __device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, 
     });
 }
 
-// Values of columns and diagonals.
-__device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c)
+// Values of columns and diagonals, and copies.
+__device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
     follow_runs(c, [&](const Work &w, int tile, unsigned load, bool follows) {
         const unsigned slot = load % kTableSlots;
         c.table_empty[slot].wait_empty(load, kTableSlots);
+        if constexpr (kPlanes) {
+            if (w.is_copied())
+                copy_plane<Variant>(args, w.t, w.q0, tile * kTileN, tiles.plane(slot));
+            cp_async_arrive(c.table_full[slot].address());
+        }
         c.stage.fill_next(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot), follows);
         fill_scales(args, w, w, tile * kTileN, slot, c.stage);
         c.table_full[slot].arrive();

@@ -137,6 +137,7 @@ __device__ __forceinline__ void describe(const KernelArgs &args, const Item &ite
     describe_fp8(args, w, w);
     w.t = Variant::tile(args, item.b, item.h);
     w.find_extra(args, w.t);
+    w.find_plane(args, w.t);
     if constexpr (kBlockMask)
         w.classes = block_classes_of(args, item.b, item.h);
     if constexpr (kListed) {

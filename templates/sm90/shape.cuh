@@ -19,6 +19,7 @@
 #include "common/sequences.cuh"
 #include "common/tables.cuh"
 #include "sm90/extra.cuh"
+#include "sm90/plane.cuh"
 #include "sm90/ptx.cuh"
 
 #ifdef FACC_FP8
@@ -48,7 +49,7 @@ constexpr int kBytesQ =
     kHeadBytesQ + extra_room(kRowsPerGroup); // extra columns behind the head dim
 constexpr int kBytesK = kHeadBytesK + extra_room(kTileN);
 constexpr int kBytesV = kFp8 ? kTileN * kHeadDimV : kPanelsV * kTileN * kRowBytes;
-constexpr int kBytesTiles = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
+constexpr int kBytesOperands = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
 
 static_assert(kGroups == 2 || kGroups == 3, "two or three consumer warpgroups, and the producer");
 static_assert(kTileM == kGroups * kRowsPerGroup, "a warpgroup multiplies 64 rows");
@@ -66,6 +67,15 @@ using Rows = Variant::Row[kBlocksM][2];
 // Powers of two, as kStages and kQBuffers are: slots are numbers modulo these.
 constexpr unsigned kItems = 4, kRuns = 4;
 
+// True: tiles of a captured tensor are copied (plane.cuh), if what an item of this program is
+// described by leaves the room: 1,152 bytes are the rest of Control without tables.
+constexpr bool kPlanes = kPlaneBytes > 0 &&
+                         kBytesOperands + kPlaneSlots *kPlaneSlotBytes + 8 * kTileM + 1152 +
+                                 static_cast<int>(kItems * sizeof(Variant::Tile)) <=
+                             kSharedBytes;
+constexpr int kBytesPlanes = kPlanes ? kPlaneSlots * kPlaneSlotBytes : 0;
+constexpr int kBytesTiles = kBytesOperands + kBytesPlanes;
+
 // Values of rows are made once per item, and come and go with its Q; those of columns and diagonals
 // once per tile, in what room the rest of Control leaves; what does not fit is made in each thread.
 constexpr int kFixedBytes = 8 * kTileM + 2048 + // before; barriers and runs
@@ -75,7 +85,8 @@ constexpr int kFixedBytes = 8 * kTileM + 2048 + // before; barriers and runs
 constexpr int kBytesCopy = kPromotes ? 4 * kRowsPerGroup * kHeadDimV : 0;
 constexpr int kRoom = kSharedBytes - kBytesTiles - kGroups * kBytesCopy - kFixedBytes;
 constexpr int kRowTableBytes = static_cast<int>(kQBuffers * kTileM * sizeof(Variant::Row));
-constexpr unsigned kTableSlots = kStages; // not those of V, which are let go a product later
+// Not those of V, which are let go a product later.
+constexpr unsigned kTableSlots = kPlanes ? kPlaneSlots : kStages;
 constexpr int kColBytes = kTableSlots * kColTableBytes, kDiagBytes = kTableSlots * kDiagTableBytes;
 constexpr bool kHasRows = !__is_empty(Variant::Row);
 constexpr bool kRowsShared = kHasRows && kRowTableBytes <= kRoom;
@@ -97,7 +108,7 @@ template <> struct Fp8Work<true> {
 };
 
 // One query tile of one head.
-struct Work : ExtraItem<(kExtraDim > 0), Variant>, Fp8Work<kFp8> {
+struct Work : ExtraItem<(kExtraDim > 0), Variant>, PlaneItem<kPlanes, Variant>, Fp8Work<kFp8> {
     int b, h;
     int tile;                     // its number; -1: no more items
     int q0;                       // first row
@@ -134,10 +145,10 @@ template <> struct ScaleTables<true> {
     ChunkScales scales[kTableSlots][kTileN / 32];
 };
 
-constexpr bool kTables = kStageCol || kStageDiag || kBlockScales;
+constexpr bool kTables = kStageCol || kStageDiag || kBlockScales || kPlanes;
 constexpr int kFollowers = kTables ? 2 : 1; // producer warps that follow runs: for V, for tables
 // True: tiles whose diagonals are all alike are weighed by one value.
-constexpr bool kFlats = Variant::kHasFlat && kStageDiag && !kFp8;
+constexpr bool kFlats = Variant::kHasFlat && kStageDiag && !kFp8 && !kPlanes;
 struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag, kFlats>, ScaleTables<kBlockScales> {
 };
 
@@ -219,6 +230,16 @@ constexpr int kBytesO = kOutputStaged ? kPanelsV * kBytesPanel : kBytesCopy;
 static_assert(kBytesTiles + kGroups * kBytesO + static_cast<int>(sizeof(Control)) <= kSharedBytes,
               "select.c leaves this much");
 
+// The same as Tiles::plane, where only tables are known.
+__device__ __forceinline__ unsigned plane_beside(const Stage &stage, unsigned slot)
+{
+    const Control &any = *reinterpret_cast<const Control *>(1024);
+    const unsigned long long in_control =
+        reinterpret_cast<const char *>(&any.stage) - reinterpret_cast<const char *>(&any);
+    return shared_address(&stage) - static_cast<unsigned>(in_control) - kGroups * kBytesO -
+           kBytesPlanes + slot * kPlaneSlotBytes;
+}
+
 // Afterwards the warp may write its part of the output's memory again. All lanes wait, though one
 // stores: a branch here costs those around it their order (3 % of all, in the main loop).
 __device__ __forceinline__ void wait_stores()
@@ -239,6 +260,10 @@ struct Tiles {
         return base + kQBuffers * kGroups * kBytesQ + slot * kBytesK;
     }
     __device__ __forceinline__ unsigned v(int slot) const { return k(kStages) + slot * kBytesV; }
+    __device__ __forceinline__ unsigned plane(unsigned slot) const
+    {
+        return base + kBytesOperands + slot * kPlaneSlotBytes;
+    }
     __device__ __forceinline__ unsigned o(int group) const
     {
         return base + kBytesTiles + group * kBytesO;
@@ -259,7 +284,7 @@ __device__ __forceinline__ void init_barriers(const Control &c)
         c.v_empty[i].init(kConsumerWarps);
     }
     for (unsigned i = 0; i < kTableSlots; ++i) {
-        c.table_full[i].init(32);
+        c.table_full[i].init(kPlanes ? 64 : 32); // each lane; and its copies
         c.table_empty[i].init(kConsumerWarps);
     }
     for (int i = 0; i < kQBuffers; ++i)

@@ -57,6 +57,14 @@ constexpr bool kMovedBase = Variant::kHasScore && Variant::kHasOffset && !kNarro
 template <bool kFlat>
 constexpr bool kMoved = kMovedBase || (kFlat && Variant::kHasFlatOffset && !kNarrow);
 
+template <class V, bool kFlat, bool kPlane> __host__ __device__ constexpr bool is_moved()
+{
+    if constexpr (kPlane)
+        return V::Plane::kOffset;
+    else
+        return kMoved<kFlat>;
+}
+
 // Asked only where the Variant has it.
 template <class V>
 __device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d, float by)
@@ -69,13 +77,16 @@ __device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d
 
 // Against the references as they are. total: of the weights of this thread, for state.sum. False
 // (of the whole warp): the weights are no good. kFlat: in a tile whose diagonals have one value.
-template <bool kFlat>
+// kPlane: in one whose captured elements are copied.
+template <bool kFlat, bool kPlane = false>
 __device__ __forceinline__ bool
 weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
                     int slot, int kv0, float multiplier, const Scores &s, const RowState &state,
                     Weights &p, float (&total)[2])
 {
     Cells at(args, w, rows, slot, kv0);
+    PlaneCells<kPlane> plane(kPlane ? plane_beside(stage, slot) : 0);
+    constexpr bool kMovedHere = is_moved<Variant, kFlat, kPlane>();
     constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
     float offset[2], sum[2][kSums] = {}, widest = 0.0f, most[2];
 #pragma unroll
@@ -85,7 +96,7 @@ weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, con
         settle_now(most[half]); // not behind the sums
         if constexpr (kNarrow)  // has the shift in it, unlike references
             offset[half] -= Variant::shift(args, w.t);
-        if constexpr (kMovedBase)
+        if constexpr (kPlane ? kMovedHere : kMovedBase)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
         if constexpr (kFlat)
             at.diag[0][half] =
@@ -93,10 +104,11 @@ weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, con
     }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
-        float x[kBlocksM][4];
-        score_block<true, kMaskAtOnce, kRawScores, kNarrow, kFlat>(args, w, rows, stage, at, n, s,
-                                                                   x, &widest);
-        weigh_block<kMoved<kFlat>>(x[0], n, multiplier, offset, p, sum);
+        float x[kBlocksM][4], elements[4];
+        plane.load(n, elements);
+        score_block<true, kMaskAtOnce, kRawScores, kNarrow, kFlat, kPlane>(
+            args, w, rows, stage, at, n, s, x, &widest, elements);
+        weigh_block<kMovedHere>(x[0], n, multiplier, offset, p, sum);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -116,6 +128,10 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
         if (stage.is_flat(slot))
             return weigh_by_references<true>(args, w, rows, stage, slot, kv0, multiplier, s, state,
                                              p, total);
+    if constexpr (kPlanes)
+        if (w.is_copied())
+            return weigh_by_references<false, true>(args, w, rows, stage, slot, kv0, multiplier, s,
+                                                    state, p, total);
     return weigh_by_references<false>(args, w, rows, stage, slot, kv0, multiplier, s, state, p,
                                       total);
 }
@@ -124,6 +140,22 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
 __device__ __forceinline__ bool weights_hold(const RowState &, const Weights &, const float (&)[2])
 {
     return false;
+}
+
+// apply_tile with the captured elements that are copied.
+__device__ __forceinline__ void apply_copied(const KernelArgs &args, const Work &w,
+                                             const Rows &rows, const Stage &stage, int slot,
+                                             int kv0, Scores &s, Tops &tops)
+{
+    const Cells at(args, w, rows, slot, kv0);
+    PlaneCells<kPlanes> plane(plane_beside(stage, slot));
+    tops = Tops();
+#pragma unroll
+    for (int n = 0; n < kBlocksN; ++n) {
+        float elements[4];
+        plane.load(n, elements);
+        apply_block<true, kMasks, false, kPlanes>(args, w, rows, stage, at, n, s, tops, elements);
+    }
 }
 
 // With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the
@@ -135,7 +167,10 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
                                               float (&factor)[2])
 {
     Tops tops;
-    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
+    if (kPlanes && w.is_copied())
+        apply_copied(args, w, rows, stage, slot, kv0, s, tops);
+    else
+        apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
     const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;

@@ -19,3 +19,4 @@ constexpr bool kPacked = true;
 #define FACC_SCHEDULED 1
 constexpr int kNumTensors = 0, kNumParams = 0;
 constexpr int kExtraDim = 0;
+constexpr int kPlaneBytes = 0;

@@ -6,6 +6,7 @@ them are all that it takes to run it again."""
 from hopper_base import GROUPS  # noqa: F401
 import hopper_layouts  # noqa: F401
 import hopper_values  # noqa: F401
+import hopper_planes  # noqa: F401
 import hopper_masks  # noqa: F401
 import hopper_families  # noqa: F401
 import hopper_edges  # noqa: F401

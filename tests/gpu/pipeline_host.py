@@ -23,6 +23,7 @@ HOST = os.path.join(ROOT, "tests/gpu/host/pipeline")
 FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
+PLANE = "tests/gpu/host/pipeline/plane.cuh"
 FLAT = "tests/gpu/host/pipeline/flat.cuh"
 DOT = "tests/gpu/host/pipeline/dot.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
@@ -38,6 +39,10 @@ VARIANTS = {
     "narrow": ("tests/gpu/host/pipeline/narrow.cuh", 0, False, []),
     "flat": (FLAT, 0, False, ["-DHOST_REVERSE=1", "-DHOST_FLAT_OFFSET=1"]),
     "flat_forward": (FLAT, 0, False, ["-DHOST_REVERSE=0", "-DHOST_FLAT_OFFSET=0"]),
+    "plane2": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementBf16"]),
+    "plane4": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementF32"]),
+    "plane2_causal": (PLANE, 1, False, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementBf16"]),
+    "plane4_packed": (PLANE, 1, True, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementF32"]),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
     "listed": (LISTED, 0, True, ["-DHOST_LISTED=1", "-DHOST_REVERSE=0", "-DHOST_TABLES=0"]),
@@ -56,7 +61,9 @@ EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
-           ("bounded", "3.2"), ("flat", "2.2"), ("flat", "3.2"), ("flat_forward", "2.1"), ("flat_forward", "3.2.4")]
+           ("bounded", "3.2"), ("flat", "2.2"), ("flat", "3.2"), ("flat_forward", "2.1"), ("flat_forward", "3.2.4"),
+           ("plane2", "2.1"), ("plane2", "2.2"), ("plane2", "3.1"), ("plane4", "2.2"), ("plane4", "3.1"), ("plane2_causal", "3.2"),
+           ("plane4_packed", "2.1")]
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
@@ -68,6 +75,7 @@ FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "ali
                 "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks"]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
+PLANE_FILE, SHAPE_FILE = "sm90/plane.cuh", "sm90/shape.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
 SOFTMAX_FILE, REFERENCES, TABLES, DROPOUT_FILE = ("sm90/softmax.cuh", "sm90/references.cuh", "common/tables.cuh",
                                                  "common/dropout.cuh")
@@ -115,6 +123,16 @@ MUTATIONS = [
     (TABLES, "diag[slot][i + kTileN] = before[i]", "diag[slot][i] = before[i]", "tags.tables.2.1"),
     (TABLES, "kReverse ? kShared : 0", "kReverse ? kTileN : 0", "tags.bounded_reverse.3.1"),
     (TABLES, "*before = diag[(slot + kBuffers - 1) % kBuffers]", "*before = diag[(slot + 1) % kBuffers]", "tags.tables.3.2.4"),
+    # copied elements of a captured tensor
+    (PRODUCER, "cp_async_arrive(c.table_full[slot].address());", "c.table_full[slot].arrive();", "tags.plane2.2.2"),
+    (PLANE_FILE, "at < 0 ? 0 : max(0, min(x.shape[Plane::kDim] - at, kUnit))", "kUnit", "tags.plane4.2.1"),
+    (PLANE_FILE, "shape[V::Plane::kDim] - kTileN", "shape[V::Plane::kDim]", "tags.plane2.3.1"),
+    (PLANE_FILE, "x.stride[d] % kUnit == 0", "true", "tags.plane4.3.2"),
+    (PLANE_FILE, "(swizzle ^ n % 8 * 16)", "(swizzle + n % 8 * 16)", "numbers.plane2.2.2"),
+    (PLANE_FILE, "(swizzle ^ n % 4 * 32)", "(swizzle + n % 4 * 32)", "numbers.plane4.2.2"),
+    (PLANE_FILE, "words[n % 2 * 2 + half]", "words[half * 2 + n % 2]", "numbers.plane2.3.1"),
+    (PLANE_FILE, "at + 8 * kPlanePitch", "at", "numbers.plane4.3.1"),
+    (SHAPE_FILE, "+ slot * kPlaneSlotBytes;\n}", ";\n}", "tags.plane2_causal.2.2"),
     # tiles whose diagonals are alike
     (TABLES, "before = (slot + kBuffers - 1) % kBuffers;", "before = (slot + 1) % kBuffers;", "tags.flat_forward.3.2.4"),
     (TABLES, "all &= same(", "all |= same(", "tags.flat.2.2"),
@@ -217,10 +235,11 @@ def build(folder, name, templates, changes=()):
     kind, variant, shape = name.split("+")[0].split(".", 2)
     file, tensors, scheduled, flags = VARIANTS[variant]
     numbers = kind != "tags"
+    plane = int(variant[5]) if variant.startswith("plane") else 0
     extra = EXTRA[shape] if variant.startswith("dot") else 0
     place = tempfile.mkdtemp(prefix=name, dir=folder)
     config = dict(dict(stages=2), **SHAPES[shape], D=64, Dv=64, qreg=False, dtype="bf16",
-                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra,
+                  out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra, plane=plane,
                   packed=scheduled)
     if numbers:
         config.update(sinks=kind == "numbers" and (variant, shape) in SINKS,

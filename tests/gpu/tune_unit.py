@@ -74,6 +74,7 @@ constexpr bool kPacked = {"true" if c.get("packed", True) else "false"};
 #define FACC_SCHEDULED {int(c.get("scheduled", True))}
 constexpr int kNumTensors = {c.get("tensors", 0)}, kNumParams = {c.get("params", 0)};
 constexpr int kExtraDim = {c.get("extra", 0)};
+constexpr int kPlaneBytes = {c.get("plane", 0)};
 """
 
 

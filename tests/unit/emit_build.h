@@ -80,7 +80,8 @@ static inline void emit_put_variant(FILE *f, struct program *p, int k,
                                   .tile_n = 64,
                                   .warps = 4,
                                   .stages = 1,
-                                  .check_bounds = checked};
+                                  .check_bounds = checked,
+                                  .plane_bytes = checked ? 0 : p->plane.bytes};
     struct arena *a = arena_new(&alloc_libc);
     struct strbuf config, variant;
     struct diag d;

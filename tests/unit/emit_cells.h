@@ -2,7 +2,46 @@
 // per variant inside its namespace, with CELLS, MOVED, NARROW, TILE,
 // PLAN and TIME defined as the functions' names.
 
-// Cells (q, kv0 .. kv0 + n - 1), as a kernel's thread makes them.
+// The captured element of a cell, as a kernel copies it.
+template <class V, class Args>
+static float plane_element(const Args &args, const typename V::Tile &t,
+                           const typename V::Row &r, int kv)
+{
+    using P = typename V::Plane;
+    const auto &x = args.tensors[P::kTensor];
+    const long long last = x.shape[P::kDim] - 1;
+    const long long i = (long long)kv + P::first(args, t);
+    const long long at =
+        P::row(r) + (i < 0 || i > last ? last : i) * x.stride[P::kDim];
+    return P::kType == kElementF32   ? facc_load_f32(x, at)
+           : P::kType == kElementF16 ? facc_load_f16(x, at)
+                                     : facc_load_bf16(x, at);
+}
+
+// score(), or where there is one plane_score().
+template <class V, class Args>
+static float any_score(bool plane, const Args &args, const typename V::Tile &t,
+                       const typename V::Row &r, const typename V::Col &k,
+                       const typename V::Diag &d, const typename V::Base &base,
+                       float s, int q, int kv0, int c)
+{
+    if constexpr (kPlaneBytes > 0)
+        if (plane)
+            return V::plane_score(args, t, r, k, d, base, s, q, kv0, c,
+                                  plane_element<V>(args, t, r, kv0 + c));
+    return V::score(args, t, r, k, d, base, s, q, kv0, c);
+}
+
+template <class V> constexpr bool plane_moves()
+{
+    if constexpr (kPlaneBytes > 0)
+        return V::Plane::kOffset;
+    else
+        return false;
+}
+
+// Cells (q, kv0 .. kv0 + n - 1), as a kernel's thread makes them; every other
+// one with its captured element, where kernels copy these.
 extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
                       const float *s, float *score, unsigned char *keep)
 {
@@ -15,7 +54,8 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
         const Variant::Diag d = Variant::diag(args, t, q - kv0 - c);
         score[c] =
             Variant::kHasScore
-                ? fmaf(Variant::score(args, t, r, k, d, base, s[c], q, kv0, c),
+                ? fmaf(any_score<Variant>(c % 2, args, t, r, k, d, base, s[c],
+                                          q, kv0, c),
                        Variant::multiplier(args, t), Variant::shift(args, t))
                 : s[c] * args.scale_log2;
         keep[c] = !Variant::kHasMask ||
@@ -26,7 +66,7 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
 template <class V>
 static typename V::Diag moved_diag(const typename V::Diag &d, float by)
 {
-    if constexpr (V::kHasFlatOffset && !V::kHasOffset)
+    if constexpr (V::kHasFlatOffset && !V::kHasOffset && !plane_moves<V>())
         return V::offset_diag(d, by);
     else
         return d;
@@ -46,9 +86,11 @@ extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
         const Variant::Col k = Variant::col(args, t, kv0 + c);
         const Variant::Diag d =
             moved_diag<Variant>(Variant::diag(args, t, q - kv0 - c), by);
-        score[c] = Variant::score(args, t, r, k, d, base, s[c], q, kv0, c);
+        score[c] = any_score<Variant>(plane_moves<Variant>(), args, t, r, k, d,
+                                      base, s[c], q, kv0, c);
     }
-    return Variant::kHasOffset || Variant::kHasFlatOffset;
+    return Variant::kHasOffset || Variant::kHasFlatOffset ||
+           plane_moves<Variant>();
 }
 
 // Cells of one (q, kv0) by the cheap form, each after the one before, and

@@ -10,7 +10,7 @@
 /* The variant of a program's text, in an arena. */
 static const char *variant(struct arena *a, const char *label, const char *text)
 {
-    static const struct unit_config config = {
+    struct unit_config config = {
         .family = "sm90", .dtype = DTYPE_BF16, .out_dtype = DTYPE_BF16};
     struct strbuf out;
     struct diag d;
@@ -20,6 +20,7 @@ static const char *variant(struct arena *a, const char *label, const char *text)
         compile_program(&alloc_libc, "mod.lua", text, strlen(text), NULL, &d);
     ck_assert_msg(p, "%s: %s", label, d.message);
     p->graph->diag = &d;
+    config.plane_bytes = p->plane.bytes;
     ck_assert(emit_variant(p->graph, &p->roots, &p->verdict, &config, &out));
     program_free(p);
     return strbuf_text(&out);
@@ -43,6 +44,8 @@ static const char *variant_of_body(struct arena *a, const char *body)
              "local row = facc.tensor('row', 'f32', { 'kv' })\n"
              "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
              "local table = facc.tensor('table', 'f32', { 10 })\n"
+             "local half = facc.tensor('half', 'f16', { 'H', 'q', 'kv' })\n"
+             "local bytes = facc.tensor('bytes', 'e4m3', { 'q', 'kv' })\n"
              "local x = facc.param('x', 'f32')\n"
              "return facc.attention { %s }\n",
              body);
@@ -181,6 +184,52 @@ START_TEST(flat_tiles_of_single_mods)
 }
 END_TEST
 
+/* A captured tensor whose tiles are copied, and whether minus the reference
+ * joins it. */
+static const struct {
+    const char *score;
+    const char *first; /* NULL: none */
+    bool offset;
+} planes[] = {
+    {"score + dense[q][kv]", "0", true},
+    {"score * x + dense[q + 2][kv + 8] * slopes[h]", "8", true},
+    {"score - half[h][q // 1][kv] / 3", "0", true},
+    {"score + half[h][2 * q - h][kv]", "0", true},
+    {"score + dense[q][kv] + slopes[h] * (kv - q)", "0", true},
+    {"score + dense[q][kv] * row[kv]", "0", true},
+    {"20 * tanh((score + dense[q][kv]) / 20)", "0", false},
+    {"max(score, dense[q][kv])", "0", false},
+    {"score * dense[q][kv]", "0", false},
+    {"score + dense[kv][q]", NULL, false},
+    {"score + dense[q][2 * kv]", NULL, false},
+    {"score + dense[q][kv - q + 9]", NULL, false},
+    {"score + dense[kv][kv]", NULL, false},
+    {"score + dense[3][kv]", NULL, false},
+    {"score + half[q // 2][q][kv]", NULL, false},
+    {"score + bytes[q][kv]", NULL, false},
+    {"score + row[kv]", NULL, false},
+};
+
+START_TEST(copied_tensors_of_single_mods)
+{
+    struct arena *a = arena_new(&alloc_libc);
+    char body[256], first[64];
+    for (size_t k = 0; k < sizeof planes / sizeof *planes; k++) {
+        snprintf(body, sizeof body, "score_mod = '%s'", planes[k].score);
+        const char *got = variant_of_body(a, body);
+        snprintf(first, sizeof first, "const Tile &t) { return %s; }",
+                 planes[k].first ? planes[k].first : "");
+        const bool has = strstr(got, "plane_score") != NULL;
+        ck_assert_msg(has == (planes[k].first != NULL) &&
+                          (!has || (strstr(got, first) &&
+                                    flag(got, "constexpr bool kOffset") ==
+                                        planes[k].offset)),
+                      "%s: not as wanted", planes[k].score);
+    }
+    arena_free(a);
+}
+END_TEST
+
 /* --- the list of known mods ---------------------------------------------- */
 
 START_TEST(biases_of_the_list_have_an_offset)
@@ -212,6 +261,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_test(t, order_and_offset_of_single_mods);
     tcase_add_test(t, cheap_form_of_single_mods);
+    tcase_add_test(t, copied_tensors_of_single_mods);
     tcase_add_test(t, flat_tiles_of_single_mods);
     tcase_add_test(t, biases_of_the_list_have_an_offset);
     suite_add_tcase(s, t);

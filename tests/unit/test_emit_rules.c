@@ -62,7 +62,8 @@ START_TEST(rules_hold_what_their_ops_give)
     ck_assert_ptr_nonnull(f);
     fprintf(f, "#include <cstdio>\n#include \"tests/unit/emit_host.h\"\n"
                "constexpr int kNumTensors = 0, kNumParams = 0;\n"
-               "constexpr int kExtraDim = 0;\n");
+               "constexpr int kExtraDim = 0;\n"
+               "constexpr int kPlaneBytes = 0;\n");
     emit_put_header(f, embedded_find("common/args.cuh")->text);
     emit_put_header(f, embedded_find("common/variant_math.cuh")->text);
     emit_put_header(f, embedded_find("common/interval.cuh")->text);

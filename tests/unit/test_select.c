@@ -250,6 +250,41 @@ START_TEST(sm90_fits)
 }
 END_TEST
 
+/* Beside two tiles of a captured tensor, in rows of whole units of 16 bytes. */
+START_TEST(planes_beside)
+{
+    facc_variant v;
+    for (int d = 8; d <= 256; d += 8)
+        for (int dv = 8; dv <= 256; dv += 8)
+            for (int bytes = 2; bytes <= 4; bytes += 2) {
+                v = variant(d, dv);
+                struct unit_config c = sm90(&v);
+                select_plane(&c, bytes);
+                const int qk = (d + 63) / 64 * 128, pv = (dv + 63) / 64 * 128;
+                ck_assert_int_eq(c.plane_bytes, bytes);
+                ck_assert_int_eq(c.warps, 4 * (c.tile_m / 64 + 1));
+                ck_assert(c.tile_n % 16 == 0 && c.stages == 2);
+                ck_assert_int_le(c.q_buffers * c.tile_m * qk +
+                                     c.stages * c.tile_n * (qk + pv) +
+                                     2 * c.tile_m * c.tile_n * bytes,
+                                 232448 - 3072);
+            }
+    v = variant(128, 128);
+    const struct unit_config plain = sm90(&v);
+    struct unit_config c = plain;
+    select_plane(&c, 0);
+    ck_assert_int_eq(c.plane_bytes, 0);
+    ck_assert_int_eq(c.q_buffers, plain.q_buffers);
+    c.dtype = DTYPE_E4M3;
+    select_plane(&c, 4);
+    ck_assert_int_eq(c.plane_bytes, 0);
+    c = plain;
+    c.family = "sm80";
+    select_plane(&c, 4);
+    ck_assert_int_eq(c.plane_bytes, 0);
+}
+END_TEST
+
 static const struct {
     int d, dv, extra, tile_m, tile_n, q_buffers;
 } extra_table[] = {
@@ -438,6 +473,7 @@ int main(void)
     tcase_add_test(t, sm90_loads_of_cells);
     tcase_add_loop_test(t, sm90_head_dims, 0, N_SM90);
     tcase_add_test(t, sm90_fits);
+    tcase_add_test(t, planes_beside);
     tcase_add_test(t, extra_columns);
     tcase_add_loop_test(t, fp8, 0,
                         (int)(sizeof fp8_table / sizeof fp8_table[0]));

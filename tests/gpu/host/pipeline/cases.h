@@ -355,11 +355,31 @@ template <class Args> static void place_dot(Args &a)
     }
 }
 
+// plane.cuh: {H or 1, q + 3, kv + 8}; its rows are mostly where they can be copied.
+template <class Args> static void place_plane(Args &a)
+{
+    facc_captured &t = a.tensors[0];
+    const int columns = a.Skv + 8, rows = a.Sq + draw(0, 3);
+    const long long pitch = draw(0, 4) ? (columns + 7) / 8 * 8 : columns;
+    const bool one = draw(0, 3) == 0; // for all heads
+    const size_t n = (one ? 1 : a.H) * rows * pitch;
+    unsigned char *x = c->take<unsigned char>(n * kPlaneBytes + 16);
+    x += -reinterpret_cast<unsigned long long>(x) % 16;
+    for (size_t i = 0; i < n; ++i) {
+        const float value = static_cast<float>(mixed(static_cast<unsigned>(i)) % 1000) * 4e-3f - 2;
+        const unsigned short half = bf16_bits(value);
+        memcpy(x + i * kPlaneBytes, kPlaneBytes == 2 ? (const void *)&half : &value, kPlaneBytes);
+    }
+    t = facc_captured{x, {one ? 0 : rows * pitch, pitch, 1}, {a.H, rows, columns}, 0};
+}
+
 // HOST_TENSOR 1: f32 {H}; 3: f32 {H, q, kv}.
 template <class Args> static void place_captured(Args &a)
 {
     if constexpr (kExtraDim > 0) {
         place_dot(a);
+    } else if constexpr (kPlaneBytes > 0) {
+        place_plane(a);
     } else if constexpr (kNumTensors > 0) {
         facc_captured &t = a.tensors[0];
         const size_t row = max(a.Skv, 1), n = HOST_TENSOR == 1 ? a.H : a.H * a.Sq * row;

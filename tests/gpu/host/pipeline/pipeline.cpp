@@ -301,6 +301,14 @@ static void name_barriers(simt::Cta &cta)
             memset(from, 0xff, bytes);
         };
     };
+    const auto spoil_table = [&](Control &control, unsigned i) {
+        auto &col = control.stage.col[i];
+        return [&col, i, &cta] {
+            memset(&col, 0xff, sizeof col);
+            if (kPlanes)
+                memset(cta.shared + Tiles{0}.plane(i), 0xff, kPlaneSlotBytes);
+        };
+    };
     for (int i = 0; i < kStages; ++i) {
         name(control.k_full[i], "k_full", i);
         name(control.v_full[i], "v_full", i);
@@ -310,8 +318,7 @@ static void name_barriers(simt::Cta &cta)
     for (unsigned i = 0; i < kTableSlots; ++i) {
         name(control.table_full[i], "table_full", i);
         // Not the diagonals, which the next tile's are copied from.
-        name(control.table_empty[i], "table_empty", i,
-             spoil(&control.stage.col[i], sizeof control.stage.col[i]));
+        name(control.table_empty[i], "table_empty", i, spoil_table(control, i));
     }
     for (int i = 0; i < kQBuffers; ++i)
         for (int g = 0; g < kGroups; ++g) {
@@ -361,6 +368,30 @@ static void check_tag(unsigned tag, int tensor, int row, int head, int b, const 
                    : a.k_stride[0] ? b
                                    : 0}},
               what);
+}
+
+// What the table warp has copied for this warp's rows.
+template <class V, class Args>
+static void check_plane(const Args &args, const Work &w, const Stage &stage, int slot, int kv0)
+{
+    const facc_captured &x = args.tensors[V::Plane::kTensor];
+    for (int i = 0; i < 16 * kTileN; ++i) {
+        const int r = threadIdx.x / 32 * 16 + i / kTileN, col = i % kTileN,
+                  byte = col * kPlaneBytes;
+        const int at = kv0 + col + V::Plane::first(args, w.t);
+        char want[4] = {};
+        if (at < x.shape[V::Plane::kDim])
+            memcpy(want,
+                   static_cast<const char *>(x.data) +
+                       (V::Plane::row(V::row(args, w.t, w.q0 + r)) + at) * kPlaneBytes,
+                   kPlaneBytes);
+        if (memcmp(want,
+                   simt::m.cta->shared + plane_beside(stage, slot) + r * kPlanePitch +
+                       16 * plane_unit(r, byte / 16) + byte % 16,
+                   kPlaneBytes))
+            simt::fail(simt::text("row %d column %d of KV tile %d is not the tensor's", r, col,
+                                  kv0 / kTileN));
+    }
 }
 
 #if HOST_CONSUMER_LANES == 1
@@ -414,6 +445,9 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
             if (memcmp(&x, &stage.diag[slot][i], sizeof x))
                 simt::fail(simt::text("the table of KV tile %d has other diagonals", kv0 / kTileN));
         }
+    if constexpr (kPlanes)
+        if (w.is_copied())
+            check_plane<Variant>(args, w, stage, slot, kv0);
     if constexpr (Stage::kHasFlat)
         for (int i = 0; stage.is_flat(slot) && i < kDiagonals; ++i) {
             const Variant::Diag x = stage.flat(slot);

@@ -74,6 +74,37 @@ inline void store_matrices(unsigned row, unsigned first, unsigned second)
 }
 inline void fence_async_shared() {}
 
+// Done when the lane's next arrival by copies is told.
+inline void cp_async_16_part(unsigned dst, const void *src, unsigned bytes)
+{
+    if (dst % 16 || reinterpret_cast<unsigned long long>(src) % 16)
+        simt::fail("copies 16 bytes from or to what is no multiple");
+    memset(simt::m.cta->shared + dst, 0xff, 16);
+    simt::m.lane->copies.push_back({dst, src, bytes});
+}
+inline void cp_async_16(unsigned dst, const void *src)
+{
+    cp_async_16_part(dst, src, 16);
+}
+inline void cp_async_arrive(unsigned barrier)
+{
+    simt::start_copies(barrier);
+}
+inline void load_shared_pair(unsigned address, float &first, float &second)
+{
+    memcpy(&first, simt::m.cta->shared + address, sizeof first);
+    memcpy(&second, simt::m.cta->shared + address + 4, sizeof second);
+}
+// As store_matrices has them.
+inline void ldmatrix_x4(unsigned (&v)[4], unsigned row)
+{
+    const int lane = threadIdx.x % 32;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned from = simt::meet(row, 8)[8 * i + lane / 4];
+        memcpy(&v[i], simt::m.cta->shared + from + 4 * (lane % 4), sizeof v[i]);
+    }
+}
+
 template <int kPending> void wgmma_wait()
 {
     simt::wait_products(kPending);

@@ -1,0 +1,107 @@
+"""Cases of hopper.py: captured tensors that a score reads in each cell, whose
+tiles are copied to shared memory where they lie at multiples of 16 bytes."""
+import itertools
+import math
+
+import facc
+import torch
+
+from device import DEVICE
+from harness import check_case, random_qkv
+from hopper_base import CAUSAL, KEEPS, PLAIN, case, group, heads, spec
+
+TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def bias_of(dtype, *shape, seed=98):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return x.to(TYPES[dtype]).to(DEVICE)
+
+
+def contiguous(dtype, H, Sq, Skv):
+    return bias_of(dtype, H, Sq, Skv)
+
+
+def padded(dtype, H, Sq, Skv):
+    """Rows at multiples of 16 bytes, NaN behind them and behind the last row."""
+    x = bias_of(dtype, H, Sq + 5, -(-Skv // 8) * 8 + 16)
+    x[:, Sq:] = math.nan
+    x[:, :, Skv:] = math.nan
+    return x[:, :Sq, :Skv]
+
+
+def shifted(dtype, H, Sq, Skv):
+    """A view that begins between multiples of 16 bytes."""
+    return bias_of(dtype, H, Sq + 3, -(-Skv // 8) * 8 + 8)[:, 3:, 1:1 + Skv]
+
+
+def one_head(dtype, H, Sq, Skv):
+    return padded(dtype, 1, Sq, Skv).expand(H, Sq, Skv)
+
+
+def one_row(dtype, H, Sq, Skv):
+    return padded(dtype, H, 1, Skv).expand(H, Sq, Skv)
+
+
+def one_column(dtype, H, Sq, Skv):
+    return bias_of(dtype, H, Sq, 1).expand(H, Sq, Skv)
+
+
+def turned(dtype, H, Sq, Skv):
+    return bias_of(dtype, H, Skv, Sq).transpose(1, 2)
+
+
+def masking(dtype, H, Sq, Skv):
+    """-inf in places, whole rows of it, and rows of the least number."""
+    x = padded(dtype, H, Sq, Skv)
+    x[:, :, ::3] = -math.inf
+    x[:, 5] = -math.inf
+    x[:, 9] = torch.finfo(x.dtype).min
+    x[:, 10, Skv // 2:] = torch.finfo(x.dtype).min
+    return x
+
+
+def large(dtype, H, Sq, Skv):
+    x = padded(dtype, H, Sq, Skv)
+    return x * torch.linspace(1, 300, Sq, device=DEVICE).to(x.dtype)[:, None]
+
+
+LAYOUTS = (contiguous, padded, shifted, one_head, one_row, one_column, turned, masking, large)
+
+
+def plane_case(layout, dtype, mask, shape, D, score="score + bias[h][q][kv]", by_hand=None, quick=False, declarations=(), **more):
+    B, H, Hkv, Sq, Skv = shape
+    program = facc.Program.from_expressions(
+        score=score, mask=mask, declarations=(("bias", dtype, ["H", "q", "kv"]), *declarations))
+
+    def run():
+        bias = layout(dtype, H, Sq, Skv)
+
+        def mod(s, b, h, i, j):
+            return (by_hand or (lambda s, x, h, i, j: s + x))(s, bias[h, i, j].double(), h, i, j)
+        keep = KEEPS[mask]
+        check_case(program, *random_qkv(*shape, D, seed=99), lambda s, b, h, i, j: (mod(s, b, h, i, j), keep(i, j) if keep else True),
+                   tensors={"bias": bias}, **more)
+    return case(f"{layout.__name__} {dtype} {score} {mask or 'plain'} {shape} D={D}", run, [(program, spec("bf16", D))], quick=quick)
+
+
+@group("planes")
+def planes():
+    for layout, dtype in itertools.product(LAYOUTS, TYPES):
+        for mask, D, shape in ((PLAIN, 128, (1, *heads(20, 4), 700, 1000)), (CAUSAL, 64, (2, *heads(20, 10), 520, 515)),
+                               (CAUSAL, 128, (1, *heads(20, 20), 900, 900))):
+            yield plane_case(layout, dtype, mask, shape, D, factor=1.5 if layout is large else 1,
+                             quick=dtype == "bf16" and D == 128 and layout in (padded, contiguous, masking))
+    for D, dtype in itertools.product((32, 96, 192, 256), ("f32", "bf16")):
+        yield plane_case(padded, dtype, PLAIN, (1, *heads(16, 4), 300, 777), D, quick=D == 256)
+    for skv in (1, 7, 8, 127, 128, 129, 255, 257):
+        for dtype in ("f32", "bf16"):
+            yield plane_case(padded, dtype, PLAIN, (1, 2, 1, 130, skv), 128)
+    for score, by_hand in (("score - bias[h][q][kv] / 3", lambda s, x, h, i, j: s - x / 3),
+                           ("score + bias[h][q][kv] - 0.25 * (q - kv)", lambda s, x, h, i, j: s + x - 0.25 * (i - j)),
+                           ("20 * tanh((score + bias[h][q][kv]) / 20)", lambda s, x, h, i, j: 20 * torch.tanh((s + x) / 20)),
+                           ("max(score, bias[h][q][kv])", lambda s, x, h, i, j: torch.maximum(s, x)),
+                           ("score * bias[h][q][kv] + bias[h][q][kv]", lambda s, x, h, i, j: s * x + x)):
+        for mask, dtype in itertools.product((PLAIN, CAUSAL), ("f32", "bf16")):
+            yield plane_case(padded, dtype, mask, (1, *heads(20, 4), 515, 700), 128, score, by_hand,
+                             quick=mask == CAUSAL and dtype == "bf16")
