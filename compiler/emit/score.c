@@ -94,8 +94,23 @@ static const char *slope(struct emitter *e, ir_ref form, ir_ref by)
                          member_name(e, PLACE_BASE, MEMBER_SLOPE, form, by));
 }
 
+/* r = the score times a factor of a wider scope, which takes the scale in (one
+ * of tile scope: the affine form). */
+static bool is_scaled(const struct emitter *e, enum place p, ir_ref r,
+                      ir_ref *by)
+{
+    if (p != PLACE_SCORE || !ir_is(e->g, r, IR_FMUL))
+        return false;
+    const bool swap = ir_is(e->g, ir_arg(e->g, r, 0), IR_SCORE);
+    *by = ir_arg(e->g, r, swap);
+    return ir_is(e->g, ir_arg(e->g, r, !swap), IR_SCORE) && is_wider(e, p, *by);
+}
+
 const char *score_folded(struct emitter *e, ir_ref r)
 {
+    ir_ref factor;
+    if (!e->affine[r].affine && is_scaled(e, PLACE_SCORE, r, &factor))
+        return writer_format(e, "(s * %s)", scale(e, factor, false));
     if (e->affine[r].affine)
         return affine(e, &e->affine[r], false);
     if (is_slope(e, PLACE_SCORE, r))
@@ -201,6 +216,8 @@ static const char *product(struct emitter *e, enum place p, ir_ref r)
     ir_ref form, by;
     if (as_slope(e, p, r, &form, &by))
         return slope(e, form, by);
+    if (is_scaled(e, p, r, &by))
+        return writer_format(e, "(s * %s)", scale(e, by, true));
     const bool swap = !is_wider(e, p, ir_arg(e->g, r, 0));
     const ir_ref f = ir_arg(e->g, r, swap), x = ir_arg(e->g, r, !swap);
     const char *other = expr_text(e, p, x);
@@ -393,12 +410,13 @@ static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
                         out));
 }
 
-/* How often a member's name is in a text. */
+/* How often a member's name is in a text. "" has no memory: in none. */
 static int count_name(const char *text, const char *name)
 {
     const size_t len = strlen(name);
     int n = 0;
-    for (const char *s = text; (s = strstr(s, name)) != NULL; s += len)
+    for (const char *s = text; len > 0 && (s = strstr(s, name)) != NULL;
+         s += len)
         n += s[len] < '0' || s[len] > '9';
     return n;
 }

@@ -175,6 +175,13 @@ START_TEST(flat_tiles_of_single_mods)
     ck_assert(!flag(variant_of_body(a, "score_mod = 'score', mask_mod = 'table"
                                        "[clamp(q - kv, 0, 9)] > 0'"),
                     "kHasFlat"));
+    /* the scale joins a row's factor, with log2(e) or without it */
+    ck_assert_ptr_nonnull(
+        strstr(variant_of_body(a, "score_mod = 'score * row[q] + slopes[h]'"),
+               "(s * r."));
+    ck_assert_ptr_nonnull(
+        strstr(variant_of_body(a, "score_mod = 'tanh(row[kv] * score) * 80'"),
+               "(s * k."));
     /* the scale joins log2(e) in a score that is chosen */
     const char *got =
         variant_of_body(a, "score_mod = 'q > 3 and score or score + x'");
