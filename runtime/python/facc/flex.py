@@ -12,6 +12,7 @@ Under torch.compile a call is a graph break; facc.attention with mods in Lua is
 none. There are no gradients."""
 import inspect
 import os
+import warnings
 from collections import namedtuple
 
 import torch
@@ -28,6 +29,8 @@ except ImportError:  # PyTorch before 2.5 has no FlexAttention
 __all__ = ["AuxOutput", "MaskMod", "create_block_mask", "flex_attention", "translate"]
 
 AuxOutput = getattr(_theirs, "AuxOutput", None) or namedtuple("AuxOutput", "lse max_scores", defaults=(None, None))
+MANY_PROGRAMS = 8
+_texts = {}  # by a mod's code: hashes of what it came to
 LISTS = [name + kind for name in ("kv", "full_kv", "q", "full_q") for kind in ("_num_blocks", "_indices")]
 
 
@@ -89,6 +92,20 @@ def check_sizes(mask, q, k):
                 raise Error(_abi.ERR_ARGUMENT, f"block_mask was made for {name} {want}, the query has {have}")
 
 
+def watch(mod, text):
+    """Warns once if a mod comes to ever new programs."""
+    code = getattr(mod, "__code__", None)
+    if code is None or (mod.__module__ or "").startswith("torch."):  # and_masks, of any mods
+        return
+    texts = _texts.setdefault(code, set())
+    if len(texts) < MANY_PROGRAMS and hash(text) not in texts:
+        texts.add(hash(text))
+        if len(texts) == MANY_PROGRAMS:
+            warnings.warn(f"{mod.__qualname__} came to {MANY_PROGRAMS} programs, each of which is compiled: a number that "
+                          "changes from call to call belongs in a tensor of rank 0, torch.tensor(n), which is read at "
+                          "each call", stacklevel=5)
+
+
 def mods_of(score_mod, block_mask, device):
     """Keywords of attention() for both mods."""
     call = dict(tensors={}, params={})
@@ -96,6 +113,7 @@ def mods_of(score_mod, block_mask, device):
     for key, function in ("score_mod", score_mod), ("mask_mod", mask_mod):
         if callable(function):
             text, tensors, params = translate(function, key, device)
+            watch(function, text)
             call["tensors"].update(tensors)
             call["params"].update(params)
             call[key] = text

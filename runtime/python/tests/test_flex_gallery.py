@@ -71,6 +71,26 @@ class Gallery(unittest.TestCase):
             flex.flex_attention(*self.qkv, enable_gqa=True, block_mask=flex.create_block_mask(
                 theirs.and_masks(inner, causal), None, None, S, S))
 
+    def test_numbers_that_change(self):
+        """A Python number is a part of the program, so that another one is another
+        program: told once; a tensor of rank 0 is read at each call."""
+        from facc import flex
+        constant = torch.tensor(0)
+
+        def made(n):
+            return (lambda s, b, h, q, kv: s + n), (lambda s, b, h, q, kv: s + constant)
+
+        def warned(mod):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                flex.flex_attention(*self.qkv, score_mod=mod, enable_gqa=True)
+            return [w for w in caught if "torch.tensor" in str(w.message)]
+        for n in range(12):
+            changing, steady = made(n)
+            constant.fill_(n)
+            self.assertEqual(len(warned(changing)), n == 7, n)
+            self.assertFalse(warned(changing) + warned(steady))
+
     # ---- the module ----
 
     def test_names(self):
