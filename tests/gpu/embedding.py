@@ -62,7 +62,8 @@ class Step:
         """Exit code and output, which goes to the log."""
         words = [str(w) for w in words]
         try:
-            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=self.limit)
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=self.limit)
             code, text = done.returncode, done.stdout
         except subprocess.TimeoutExpired as e:
             text = (e.stdout or b"").decode(errors="replace") if isinstance(e.stdout, bytes) else e.stdout or ""
@@ -115,8 +116,8 @@ def roofline(name):
         bench, told = answers
         step.figures = dict(bench=bench, explain=told)
         say = (f"{bench['measured_ms']:.4f} ms, {bench['measured_tflops']:.0f} TFLOP/s, {bench['share']:.1%} of what "
-               f"{bench['limiter']} allow ({bench['best_ms']:.4f} ms on {bench['machine']}); {bench['intensity']:.0f} FLOP/B, "
-               f"ridge {bench['ridge']:.0f}")
+               f"{bench['limiter']} would allow ({bench['best_ms']:.4f} ms on {bench['machine']}); "
+               f"{bench['intensity']:.0f} FLOP/B, ridge {bench['ridge']:.0f}")
         if GPU and not 0 < bench["share"] <= 1:
             return "FAILED", "faster than the model allows: " + say
         if GPU and abs(bench["best_ms"] / told["best_ms"] - 1) > 0.02:
@@ -156,8 +157,8 @@ def write(out, steps, folder, seconds):
     table = "\n".join(rows) + "\n"
     (out / "table.txt").write_text(table)
     (out / "log.txt").write_text("".join(f"\n======== {s.name}\n{s.log}" for s in steps))
-    (out / "embedding.json").write_text(json.dumps(
-        {s.name: dict(verdict=s.verdict, seconds=s.seconds, say=s.say, figures=s.figures) for s in steps}, indent=1) + "\n")
+    figures = {s.name: dict(verdict=s.verdict, seconds=s.seconds, say=s.say, figures=s.figures) for s in steps}
+    (out / "embedding.json").write_text(json.dumps(figures, indent=1) + "\n")
     with tarfile.open(out / "pictures.tar", "w") as tar:
         for picture in sorted(folder.glob("*.svg")):
             tar.add(picture, picture.name)
