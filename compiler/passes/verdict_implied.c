@@ -1,8 +1,9 @@
 /* In: an AND or OR. Out: operands that its own imply and that intervals do
  * not see: sums of two inequalities in which a term goes (one step of
  * Fourier-Motzkin elimination), in which a quotient and its remainder become
- * their dividend (u = n (u // n) + u % n), the order of unequal quotients, and
- * that of the dividends of ordered ones. In an OR they are implied by the
+ * their dividend (u = n (u // n) + u % n), the order of unequal quotients, that
+ * of the dividends of ordered ones, and the two sides of values that are left
+ * out. In an OR they are implied by the
  * negations, and negated. Adding them does not change the truth. Called by
  * verdict_logic.c. */
 #include "compiler/ir/scratch.h"
@@ -264,6 +265,91 @@ static void add_pair(struct ir_graph *g, enum ir_op op,
         add_one(to, implied(g, op, y, x, &c));
 }
 
+/* --- values that are left out --------------------------------------------- */
+
+/* Operands that say x ~= c where the AND holds (the OR does not). */
+struct unequal {
+    ir_ref of[MAX_FORMS]; /* x - c == 0, of both indices */
+    int n;
+};
+
+static void find_unequal(const struct ir_graph *g, ir_ref r,
+                         struct unequal *out)
+{
+    const bool is_and = ir_is(g, r, IR_AND);
+    for (uint32_t k = 0; k < ir_node(g, r)->n && out->n < MAX_FORMS; k++) {
+        ir_ref x = ir_arg(g, r, k);
+        if (is_and && !ir_is(g, x, IR_NOT))
+            continue;
+        x = is_and ? ir_arg(g, x, 0) : x;
+        if (ir_is(g, x, IR_EQ0) && verdict_is_two_sided(g, x))
+            out->of[out->n++] = x;
+    }
+}
+
+static bool same_terms(const struct ir_graph *g, ir_ref a, ir_ref b)
+{
+    const struct ir_node *x = ir_node(g, a), *y = ir_node(g, b);
+    bool same = x->n == y->n;
+    for (uint32_t j = 0; same && j < x->n; j++)
+        same = ir_arg(g, a, j) == ir_arg(g, b, j) &&
+               ir_coef(g, a, j) == ir_coef(g, b, j);
+    return same;
+}
+
+/* Is x + c == 0 there, x that of `like`? */
+static bool has_constant(const struct ir_graph *g, const struct unequal *u,
+                         ir_ref like, int64_t c)
+{
+    for (int j = 0; j < u->n; j++)
+        if (ir_node(g, u->of[j])->i == c && same_terms(g, u->of[j], like))
+            return true;
+    return false;
+}
+
+/* x + first ~= 0, …, x + last ~= 0: x is on one side of all these. equation:
+ * x + first == 0. */
+static ir_ref beside(struct ir_graph *g, enum ir_op op, ir_ref equation,
+                     int64_t first, int64_t last)
+{
+    struct scratch_mark mark = scratch_mark(g);
+    struct ir_linear above, below;
+    ir_ref r = IR_NONE;
+    if (ir_linear_of(g, equation, &above) &&
+        ir_linear_scratch(g, &below, first - last - 1, above.n) &&
+        add_scaled(g, &below, &above, -1)) {
+        above.c--;
+        const ir_ref sides[] = {ir_ge0(g, &above), ir_ge0(g, &below)};
+        if (sides[0] && sides[1])
+            r = ir_or(g, 2, sides);
+    }
+    if (r && op == IR_OR)
+        r = ir_not(g, r);
+    scratch_release(g, mark);
+    pass_recover(g);
+    return r;
+}
+
+/* Of neighbouring values that are left out, which intervals alone would not
+ * see, as each may be taken where the others are not. */
+static void add_beside(struct ir_graph *g, ir_ref r, struct implied *to)
+{
+    const enum ir_op op = (enum ir_op)ir_node(g, r)->op;
+    struct unequal u = {.n = 0};
+    find_unequal(g, r, &u);
+    for (int i = 0; i < u.n; i++) {
+        const int64_t first = ir_node(g, u.of[i])->i;
+        int64_t last = first;
+        if (first <= INT32_MIN || first >= INT32_MAX ||
+            has_constant(g, &u, u.of[i], first - 1))
+            continue;
+        while (has_constant(g, &u, u.of[i], last + 1))
+            last++;
+        if (last > first)
+            add_one(to, beside(g, op, u.of[i], first, last));
+    }
+}
+
 bool verdict_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n)
 {
     const enum ir_op op = (enum ir_op)ir_node(g, r)->op;
@@ -284,5 +370,7 @@ bool verdict_implied(struct ir_graph *g, ir_ref r, ir_ref *out, int *n)
         if (to.added < VERDICT_MAX_IMPLIED)
             add_one(&to, implied_dividends(g, op, &f->of[i]));
     }
+    if (!g->failed)
+        add_beside(g, r, &to);
     return !g->failed;
 }

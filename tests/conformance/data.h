@@ -143,6 +143,8 @@ static inline double data_more(const struct data *d, const char *name,
         return (double)(126 + RANDOM(3));
     if (strncmp(name, "zero", 4) == 0)
         return (double)(RANDOM(64) - 32);
+    if (IS("csr_first"))
+        return (double)(i * 6 - (i > 0 ? (i * 7) % 5 : 0));
     if (IS("pad_left"))
         return (double)(13 + 70 * i);
     if (IS("time")) /* milliseconds since 1970 */

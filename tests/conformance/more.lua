@@ -480,6 +480,43 @@ if row "heavy_hitters" then -- H2O: those of a head, and the last ones
   local heavy = T("some", "u8", { "B", "H", "kv" })
   mask(function(b, h, i, j) return i >= j and (heavy(b, h, j) ~= 0 or i - j < 40) end)
 end
+if row "block_list_csr" then -- as many as the next row of lists leaves
+  local first, list = T("csr_first", "i32", { S // 64 + 1 }), T("below32", "i32", { 192 })
+  mask(function(b, h, i, j)
+    local from, to = first[i // 64], first[i // 64 + 1]
+    return facc.any(6, function(k)
+      return from + k < to and list[facc.min(from + k, 191)] == j // 64
+    end)
+  end)
+end
+if row "chunk_and_previous" then -- that causally
+  mask(function(b, h, i, j)
+    local x, y = i // 100, j // 100
+    return x == y or (x == y + 1 and i >= j)
+  end)
+end
+if row "three_chunks" then
+  mask(function(b, h, i, j)
+    local d = i // 100 - j // 100
+    return d == 0 or d == 2 or d == 1
+  end)
+end
+if row "neighbour_documents" then
+  local id = T("id", "i32", { S })
+  mask(function(b, h, i, j)
+    return i >= j and not (id[i] ~= id[j] and id[i] ~= id[j] + 1)
+  end)
+end
+if row "text_then_video" then -- frames of 10 x 16 behind 77 tokens
+  local n = 77
+  mask(function(b, h, i, j)
+    if i < n or j < n then return true end
+    local function at(t) t = t - n return t // 160, t // 16 % 10, t % 16 end
+    local t1, y1, x1 = at(i)
+    local t2, y2, x2 = at(j)
+    return math.abs(t1 - t2) <= 1 and math.abs(y1 - y2) <= 3 and math.abs(x1 - x2) <= 4
+  end)
+end
 if row "sinkhorn" then -- blocks are matched
   local match = T("match", "i32", { 32 })
   mask(function(b, h, i, j) return match[i // 64] == j // 64 or i // 64 == j // 64 end)

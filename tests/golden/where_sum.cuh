@@ -205,8 +205,14 @@ struct Variant {
 #line 9 "where_sum.lua"
         const bool f3 = ((ks.lo1 + 1) != qs.hi0) | ((ks.hi1 + 1) != qs.lo0), t3 = ((ks.lo1 + 1) <= qs.hi0) & ((ks.hi1 + 1) >= qs.lo0);
 #line 9 "where_sum.lua"
-        const bool f4 = f1 & f2 & f3, t4 = t1 | t2 | t3;
-        return facc_verdict(f4, t4);
-#line 211 "facc_variant.cuh"
+        const bool f4 = (ks.lo1 + 2) < qs.hi0, t4 = (ks.hi1 + 2) >= qs.lo0;
+#line 9 "where_sum.lua"
+        const bool f5 = qs.lo0 < ks.hi1, t5 = qs.hi0 >= ks.lo1;
+#line 9 "where_sum.lua"
+        const bool f6 = f4 | f5, t6 = t4 & t5;
+#line 9 "where_sum.lua"
+        const bool f7 = f1 & f2 & f3 & f6, t7 = t1 | t2 | t3 | t6;
+        return facc_verdict(f7, t7);
+#line 217 "facc_variant.cuh"
     }
 };

@@ -396,6 +396,9 @@ START_TEST(pairs_imply_more)
                  {"q // 9 >= kv // 9 and q % 9 >= kv % 9", 1}, /* q >= kv */
                  {"kv > q and kv // 9 ~= q // 9", 1}, /* kv // 9 > q // 9 */
                  {"q >= kv or kv // 9 == q // 9", 1},
+                 {"id[q] == id[kv] or id[q] == id[kv] + 1", 1}, /* 0 to 1 */
+                 {"not (id[q] == id[kv] or id[q] == id[kv] + 1)", 1},
+                 {"id[q] == id[kv] or id[q] == id[kv] + 2", 0},
                  /* q - kv + 7 >= 0; kv - q + 8 > 0 of what makes it false */
                  {"(q - id[kv]) // 8 >= (kv - id[kv]) // 8 and valid[kv]", 1},
                  {"(q - id[kv]) // 8 <= (kv - id[kv]) // 8 or valid[kv]", 1}};
