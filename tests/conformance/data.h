@@ -170,7 +170,8 @@ static inline double data_more(const struct data *d, const char *name,
     if (IS("ancestor"))
         return data_ancestor(i, at[1]);
     if (IS("tree"))
-        return at[0] == at[1] || data_ancestor(at[0], RANDOM(3)) == (double)at[1];
+        return at[0] == at[1] ||
+               data_ancestor(at[0], RANDOM(3)) == (double)at[1];
     data_die("no data for tensor", name);
     return 0;
 #undef IS
