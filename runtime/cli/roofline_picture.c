@@ -13,7 +13,7 @@ enum {
     WIDTH = 1000,
     HEIGHT = 640,
     LEFT = 96,
-    RIGHT = 230,
+    RIGHT = 250,
     TOP = 92,
     BOTTOM = 78
 };
@@ -116,6 +116,22 @@ static void draw_axes(const struct view *w)
 /* ---- roofs
  * -------------------------------------------------------------------- */
 
+/* Along memory's slope, above its middle. */
+static void draw_slope_label(const struct view *w, double from, double to,
+                             double memory, const char *label)
+{
+    const double x = (at_x(w, from) + at_x(w, to)) / 2;
+    const double y = (at_y(w, from * memory) + at_y(w, to * memory)) / 2;
+    const double angle =
+        -atan2(at_y(w, 1) - at_y(w, 10), at_x(w, 10) - at_x(w, 1)) * 180 /
+        3.14159265358979;
+    char turn[128];
+    snprintf(turn, sizeof turn,
+             " text-anchor=\"middle\" transform=\"rotate(%.1f %.1f %.1f)\"",
+             angle, x, y);
+    svg_text(w->f, x, y - 10, 15, ink, turn, label);
+}
+
 /* From the left end up to the ridge, then flat. */
 static void draw_roof(const struct view *w, const struct roof *r)
 {
@@ -137,37 +153,74 @@ static void draw_roof(const struct view *w, const struct roof *r)
     snprintf(label, sizeof label, "ridge %.0f", r->ridge);
     svg_text(w->f, at_x(w, r->ridge) + 6, HEIGHT - BOTTOM - 8, 14, faint, "",
              label);
-    snprintf(label, sizeof label, "%s %s", roof_unit_name(m, ROOF_MATH),
-             roof_scaled(math, "FLOP/s").text);
-    svg_text(w->f, WIDTH - RIGHT, at_y(w, math) + 20, 15, ink,
-             " text-anchor=\"end\"", label);
     snprintf(label, sizeof label, "%s %s", roof_unit_name(m, ROOF_MEMORY),
              roof_scaled(memory, "B/s").text);
-    const double angle =
-        -atan2(at_y(w, 1) - at_y(w, 10), at_x(w, 10) - at_x(w, 1)) * 180 /
-        3.14159265358979;
-    char turn[96];
-    snprintf(turn, sizeof turn, " transform=\"rotate(%.1f %.1f %.1f)\"", angle,
-             at_x(w, x) + 12, at_y(w, y) - 14);
-    svg_text(w->f, at_x(w, x) + 12, at_y(w, y) - 14, 15, ink, turn, label);
+    draw_slope_label(w, x, r->ridge, memory, label);
 }
 
-/* The other units' roofs are those of the first call: what it could reach if
- * they were alone. */
-static void draw_unit(const struct view *w, const struct roof *r,
-                      enum roof_unit u)
-{
+struct flat {
+    double y;
+    const char *colour;
     char label[96];
+};
+
+/* What a call could reach if this unit were alone; of the unit that multiplies
+ * where that is well below its peak: tiles are computed whole, and there may be
+ * too few for all cores. */
+static int unit_roof(const struct view *w, const struct roof *r,
+                     enum roof_unit u, struct flat *f)
+{
+    const bool math = u == ROOF_MATH;
     if (r->seconds[u] <= 0)
-        return;
+        return 0;
     const double speed = r->load.flops / r->seconds[u];
-    if (speed <= pow(10, w->y0) || speed >= pow(10, w->y1))
-        return;
-    line(w, LEFT, at_y(w, speed), WIDTH - RIGHT, at_y(w, speed), faint, 1.5,
-         " stroke-dasharray=\"7 5\"");
-    snprintf(label, sizeof label, "%s %s", roof_unit_name(&r->machine, u),
+    if (speed <= pow(10, w->y0) || speed >= pow(10, w->y1) ||
+        (math && speed > 0.9 * r->machine.rate[ROOF_MATH]))
+        return 0;
+    f->y = at_y(w, speed);
+    f->colour = faint;
+    snprintf(f->label, sizeof f->label, "%s%s %s",
+             roof_unit_name(&r->machine, u), math ? ", in tiles" : "",
              roof_scaled(speed, "FLOP/s").text);
-    svg_text(w->f, LEFT + 8, at_y(w, speed) - 6, 14, faint, "", label);
+    line(w, LEFT, f->y, WIDTH - RIGHT, f->y, faint, 1.5,
+         " stroke-dasharray=\"7 5\"");
+    return 1;
+}
+
+/* The peak of the unit that multiplies, and of one call the other units' roofs;
+ * labels on the right, from above, none on another. */
+static void draw_flat_roofs(const struct view *w, const struct roof *r, int n)
+{
+    enum { APART = 18 };
+    struct flat f[4];
+    const double math = r->machine.rate[ROOF_MATH];
+    int count = 1;
+    f[0].y = at_y(w, math);
+    f[0].colour = ink;
+    snprintf(f[0].label, sizeof f[0].label, "%s %s",
+             roof_unit_name(&r->machine, ROOF_MATH),
+             roof_scaled(math, "FLOP/s").text);
+    if (n == 1) {
+        count += unit_roof(w, r, ROOF_EXP, &f[count]);
+        count += unit_roof(w, r, ROOF_L2, &f[count]);
+        count += unit_roof(w, r, ROOF_MATH, &f[count]);
+    }
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0 && f[j].y < f[j - 1].y; j--) {
+            const struct flat swapped = f[j];
+            f[j] = f[j - 1];
+            f[j - 1] = swapped;
+        }
+    double y = 0;
+    for (int i = 0; i < count; i++) {
+        y = fmax(f[i].y + 5, y + APART);
+        if (n == 1)
+            svg_text(w->f, WIDTH - RIGHT + 8, y, 13, f[i].colour, "",
+                     f[i].label);
+        else /* the margin has the legend */
+            svg_text(w->f, WIDTH - RIGHT, f[i].y - 8, 15, ink,
+                     " text-anchor=\"end\"", f[i].label);
+    }
 }
 
 /* ---- points
@@ -199,6 +252,20 @@ static void draw_points(const struct view *w, const struct roof *r, int n)
     }
 }
 
+/* One call, which the title names. */
+static void draw_key(const struct view *w, const struct roof *r)
+{
+    const char *colour = colours[r->group % N_COLOURS];
+    double x = WIDTH - RIGHT + 13;
+    point(w, x, 62, colour, false);
+    svg_text(w->f, x + 12, 66, 13, faint, "", "at best");
+    if (r->measured <= 0)
+        return;
+    x += 84;
+    point(w, x, 62, colour, true);
+    svg_text(w->f, x + 12, 66, 13, faint, "", "measured");
+}
+
 /* A name for each colour: what stands before the last comma of many. */
 static void draw_legend(const struct view *w, const struct roof *r, int n)
 {
@@ -212,7 +279,7 @@ static void draw_legend(const struct view *w, const struct roof *r, int n)
             continue;
         seen |= 1u << colour;
         snprintf(label, sizeof label, "%.28s", r[i].label);
-        char *comma = n > 1 ? strrchr(label, ',') : NULL;
+        char *comma = strrchr(label, ',');
         if (comma)
             *comma = '\0';
         point(w, x + 2, y - 4, colours[colour], r[i].measured > 0);
@@ -247,13 +314,13 @@ static void draw(struct view *w, const struct roof *r, int n)
                  r->machine.source);
     svg_text(w->f, LEFT, 66, 15, faint, "", subtitle);
     draw_axes(w);
-    if (n == 1) {
-        draw_unit(w, r, ROOF_EXP);
-        draw_unit(w, r, ROOF_L2);
-    }
+    draw_flat_roofs(w, r, n);
     draw_roof(w, r);
     draw_points(w, r, n);
-    draw_legend(w, r, n);
+    if (n == 1)
+        draw_key(w, r);
+    else
+        draw_legend(w, r, n);
     fputs("</svg>\n", w->f);
 }
 

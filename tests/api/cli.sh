@@ -233,6 +233,22 @@ words = " | ".join(t.text for t in texts)
 assert "tensor cores 989 TFLOP/s" in words and "HBM 4.80 TB/s" in words and "ridge 206" in words, words
 assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 2
 P
+# one query for each head: far below the peak, since tiles are whole; the picture says so
+want 0 'limited by tensor cores' "$facc" explain --random 8,32,8,1,8192,128 --gpu H200 --picture decode.svg
+n=$((n + 1))
+"$python" - <<'P' || bad=$((bad + 1))
+import xml.etree.ElementTree as xml
+svg = "{http://www.w3.org/2000/svg}"
+root = xml.parse("decode.svg").getroot()
+words = [t.text for t in root.iter(svg + "text")]
+assert any(t.startswith("tensor cores, in tiles 7.7") for t in words) and "tensor cores 989 TFLOP/s" in words, words
+flat = [float(l.get("y1")) for l in root.iter(svg + "line") if l.get("y1") == l.get("y2") and l.get("stroke-dasharray")]
+best = float(next(root.iter(svg + "circle")).get("cy"))
+assert min(abs(y - best) for y in flat) < 1, (best, flat) # on a roof
+places = [(float(t.get("x")), float(t.get("y"))) for t in root.iter(svg + "text") if "FLOP/s" in t.text[-7:]]
+assert len(places) == 4 and all(abs(a[1] - b[1]) > 14 or abs(a[0] - b[0]) > 200
+                                for i, a in enumerate(places) for b in places[:i]), places
+P
 want 0 'measured .* % of that' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu --roofline --picture roof1.svg
 want 0 '"share"' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu --roofline --json
 is_json
