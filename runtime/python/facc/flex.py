@@ -101,7 +101,7 @@ def watch(mod, text):
     if len(texts) < MANY_PROGRAMS and hash(text) not in texts:
         texts.add(hash(text))
         if len(texts) == MANY_PROGRAMS:
-            warnings.warn(f"{mod.__qualname__} came to {MANY_PROGRAMS} programs, each of which is compiled: a number that "
+            warnings.warn(f"{mod.__qualname__} came to {MANY_PROGRAMS} programs, and each is compiled: a number that "
                           "changes from call to call belongs in a tensor of rank 0, torch.tensor(n), which is read at "
                           "each call", stacklevel=5)
 
