@@ -57,6 +57,8 @@ static const char *value_of(struct emitter *e, enum place p,
         return fault_value(e, p, r);
     case MEMBER_SLOPE:
         return slope_at_base(e, r, by);
+    case MEMBER_ADDEND:
+        return score_times_log2e(e, p, r);
     case MEMBER_NARROW:
         *type = "facc_narrow";
         return score_narrow_value(e, r, by);

@@ -286,6 +286,8 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r)
         return "";
     if (at->log2[r])
         return at->log2[r];
+    if (p == PLACE_SCORE && r == e->addend)
+        return member_name(e, PLACE_BASE, MEMBER_ADDEND, r, IR_NONE);
     if (n->op == IR_CONST_F)
         return const_times_log2e(e, n->f);
     if (n->op == IR_SCORE)
@@ -379,13 +381,24 @@ const char *score_plane_cell(struct emitter *e, const struct score_frame *f,
 /* --- the offset ---------------------------------------------------------- */
 
 struct addend {
-    bool of_diagonal;
-    ir_ref form, by; /* of a slope; a value of diagonals, IR_NONE */
+    enum { OF_SLOPE, OF_DIAGONAL, OF_ROW } kind; /* row: or tile */
+    ir_ref form, by; /* of a slope; another's value, IR_NONE */
     bool negative;
 };
 
-/* A slope (or a value of diagonals) that the text of r times log2(e) adds
- * once, in the order of printing. */
+static bool is_addend(const struct emitter *e, ir_ref r, struct addend *out)
+{
+    const enum place home = expr_home(e, PLACE_SCORE, r);
+    if (out->kind == OF_SLOPE)
+        return as_slope(e, PLACE_SCORE, r, &out->form, &out->by);
+    out->form = r;
+    out->by = IR_NONE;
+    return out->kind == OF_DIAGONAL ? home == PLACE_DIAG
+                                    : home == PLACE_ROW || home == PLACE_TILE;
+}
+
+/* A number of that kind that the text of r times log2(e) adds once, in the
+ * order of printing. */
 static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
                         struct addend *out)
 {
@@ -393,13 +406,8 @@ static bool find_addend(const struct emitter *e, ir_ref r, bool negative,
     if (e->at[PLACE_SCORE].uses[r] > 1) /* a local, added more than once? */
         return false;
     out->negative = negative;
-    if (!out->of_diagonal && as_slope(e, PLACE_SCORE, r, &out->form, &out->by))
+    if (is_addend(e, r, out))
         return true;
-    if (out->of_diagonal && expr_home(e, PLACE_SCORE, r) == PLACE_DIAG) {
-        out->form = r;
-        out->by = IR_NONE;
-        return true;
-    }
     if (is_wider(e, PLACE_SCORE, r) || !is_distributed(e, r))
         return false;
     if (n->op == IR_FNEG)
@@ -437,21 +445,31 @@ static int count_in_cell(const struct emitter *e, const char *cell,
            count_name(strbuf_text(&e->at[PLACE_SCORE].body), name);
 }
 
+void score_pick_addend(struct emitter *e, const struct score_frame *f)
+{
+    struct addend slope = {.kind = OF_SLOPE}, row = {.kind = OF_ROW};
+    e->addend = IR_NONE;
+    if (!find_cell_addend(e, f, &slope) && find_cell_addend(e, f, &row))
+        e->addend = row.form;
+}
+
 const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell)
 {
-    struct addend a = {.of_diagonal = false};
+    struct addend a = {.kind = e->addend == IR_NONE ? OF_SLOPE : OF_ROW};
     if (!find_cell_addend(e, f, &a))
         return NULL;
-    const char *name = member_name(e, PLACE_BASE, MEMBER_SLOPE, a.form, a.by);
+    const char *name = member_name(
+        e, PLACE_BASE, e->addend == IR_NONE ? MEMBER_SLOPE : MEMBER_ADDEND,
+        a.form, a.by);
     if (count_in_cell(e, cell, name) != 1) /* two slopes may be one member */
         return NULL;
     const char *member = strchr(name, '.');
-    if (e->plane.load != IR_NONE)
-        return writer_format(e,
-                             "        moved%s = facc_moved(base%s, %sby);\n"
-                             "        moved.by.moved = true;\n",
-                             member, member, a.negative ? "-" : "");
+    if (e->plane.load != IR_NONE || e->addend != IR_NONE)
+        return writer_format(
+            e, "        moved%s = facc_moved(base%s, %sby);\n%s", member,
+            member, a.negative ? "-" : "",
+            e->plane.load != IR_NONE ? "        moved.by.moved = true;\n" : "");
     return writer_format(e, "        moved%s %s= by;\n", member,
                          a.negative ? "-" : "+");
 }
@@ -459,7 +477,7 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
 const char *score_flat_offset(struct emitter *e, const struct score_frame *f,
                               const char *cell)
 {
-    struct addend a = {.of_diagonal = true};
+    struct addend a = {.kind = OF_DIAGONAL};
     if (!find_cell_addend(e, f, &a))
         return NULL;
     const char *name = member_name(e, PLACE_DIAG, MEMBER_LOG2, a.form, IR_NONE);

@@ -511,6 +511,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
                          struct texts *t)
 {
     writer_count_uses(e, PLACE_SCORE, frame->inner);
+    score_pick_addend(e, frame);
     t->score = writer_bare(e, score_cell(e, frame));
     t->has_flat = score_reads_diagonals(e, t->score);
     t->offset = score_offset(e, frame, t->score);

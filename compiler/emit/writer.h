@@ -44,6 +44,7 @@ enum member_kind {
     MEMBER_FORM_FLOAT, /* the same as a float */
     MEMBER_FAULT,      /* checked builds: its first bad read, or 0 */
     MEMBER_SLOPE,      /* … times a tile value `by` times log2(e) */
+    MEMBER_ADDEND,     /* a value of wider scope times log2(e), once more */
     MEMBER_NARROW      /* by * tanh(value * scale * s) times log2(e), s small */
 };
 
@@ -100,6 +101,7 @@ struct emitter {
     const struct verdict_program *verdict; /* NULL: no plan */
     struct plane plane; /* copied by the kernel; load IR_NONE: none */
     bool by_plane;      /* PLACE_SCORE is printed with its element as x */
+    ir_ref addend; /* which the cell adds, of row or tile scope: Base has it */
     ir_ref var_b;
     uint32_t n_nodes;
     struct place_text at[PLACE_COUNT];
@@ -194,6 +196,8 @@ const char *form_sum(struct emitter *e, const struct form_term *t, int n,
 /* --- score.c */
 /* What of the score the cell computes. Before the facts: adds nodes. */
 bool score_split(struct ir_graph *g, ir_ref score, struct score_frame *out);
+/* Before the cell's text, after its uses are counted: e->addend. */
+void score_pick_addend(struct emitter *e, const struct score_frame *f);
 /* The cell's text. */
 const char *score_cell(struct emitter *e, const struct score_frame *f);
 /* The same of plane_score: by e->by_plane. *adds: that adds what Base says,

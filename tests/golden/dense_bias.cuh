@@ -9,7 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
-    static constexpr bool kHasOffset = false;
+    static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
     static constexpr bool kHasFlat = false;
     static constexpr bool kHasFlatOffset = false;
@@ -26,7 +26,9 @@ struct Variant {
     };
     struct Col {};
     struct Diag {};
-    struct Base {};
+    struct Base {
+        float b1;
+    };
     struct KvRange {
         int first, end;
     };
@@ -38,7 +40,7 @@ struct Variant {
         t.t1 = facc_fold(2.0f, args.scale_log2);
 #line 5 "dense_bias.lua"
         t.t2 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h);
-#line 42 "facc_variant.cuh"
+#line 44 "facc_variant.cuh"
         return t;
     }
 
@@ -49,7 +51,7 @@ struct Variant {
         r.r1 = facc_fold(facc_load_e4m3(args.tensors[1], facc_at<0>(args.tensors[1], q)), kLog2e);
 #line 5 "dense_bias.lua"
         r.r2 = t.t2 + facc_at<2>(args.tensors[0], q);
-#line 53 "facc_variant.cuh"
+#line 55 "facc_variant.cuh"
         return r;
     }
 
@@ -68,6 +70,9 @@ struct Variant {
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
+#line 5 "dense_bias.lua"
+        base.b1 = r.r1;
+#line 76 "facc_variant.cuh"
         return base;
     }
 
@@ -84,12 +89,13 @@ struct Variant {
     static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return fmaf(s, t.t1, (r.r1 + facc_times_log2e(facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)))));
+        return fmaf(s, t.t1, (base.b1 + facc_times_log2e(facc_load_f32(args.tensors[0], r.r2 + facc_at<3>(args.tensors[0], kv0 + c)))));
     }
 
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
+        moved.b1 = facc_moved(base.b1, by);
         return moved;
     }
 

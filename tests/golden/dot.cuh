@@ -9,7 +9,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
-    static constexpr bool kHasOffset = false;
+    static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
     static constexpr bool kHasFlat = false;
     static constexpr bool kHasFlatOffset = false;
@@ -27,7 +27,9 @@ struct Variant {
     };
     struct Col {};
     struct Diag {};
-    struct Base {};
+    struct Base {
+        float b1;
+    };
     struct KvRange {
         int first, end;
     };
@@ -41,7 +43,7 @@ struct Variant {
         t.t2 = facc_at<0>(args.tensors[1], b) + facc_at<1>(args.tensors[1], facc_floordiv(h, facc_floordiv(args.H, args.Hkv))) + facc_at<3>(args.tensors[1], 0);
 #line 10 "dot.lua"
         t.t3 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h) + facc_at<2>(args.tensors[0], 0) + facc_at<3>(args.tensors[0], 0);
-#line 45 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return t;
     }
 
@@ -52,7 +54,7 @@ struct Variant {
         r.r1 = t.t1 + facc_at<2>(args.tensors[0], q);
 #line 10 "dot.lua"
         r.r2 = facc_fold(facc_dot<64, facc_load_f16, 3, facc_load_f16, 3>(args.tensors[0], t.t3, args.tensors[0], t.t1 + facc_at<2>(args.tensors[0], q)), kLog2e);
-#line 56 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return r;
     }
 
@@ -71,6 +73,9 @@ struct Variant {
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
+#line 10 "dot.lua"
+        base.b1 = r.r2;
+#line 79 "facc_variant.cuh"
         return base;
     }
 
@@ -87,12 +92,13 @@ struct Variant {
     static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return fmaf(s, args.scale_log2, ((0.1803368777036667f * facc_dot<64, facc_load_bf16, 3, facc_load_f16, 3>(args.tensors[1], t.t2 + facc_at<2>(args.tensors[1], kv0 + c), args.tensors[0], r.r1)) - r.r2));
+        return fmaf(s, args.scale_log2, ((0.1803368777036667f * facc_dot<64, facc_load_bf16, 3, facc_load_f16, 3>(args.tensors[1], t.t2 + facc_at<2>(args.tensors[1], kv0 + c), args.tensors[0], r.r1)) - base.b1));
     }
 
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
+        moved.b1 = facc_moved(base.b1, -by);
         return moved;
     }
 

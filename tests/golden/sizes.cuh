@@ -10,7 +10,7 @@ struct Variant {
     static constexpr bool kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = false;
     static constexpr bool kReverse = false;
-    static constexpr bool kHasOffset = false;
+    static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
     static constexpr bool kHasFlat = false;
     static constexpr bool kHasFlatOffset = false;
@@ -29,7 +29,8 @@ struct Variant {
     struct Col {};
     struct Diag {};
     struct Base {
-        int b1;
+        float b1;
+        int b2;
     };
     struct KvRange {
         int first, end;
@@ -44,7 +45,7 @@ struct Variant {
         t.t2 = (float)(args.Skv);
 #line 12 "sizes.lua"
         t.t3 = !(facc_load_bool(args.tensors[2], 0ll));
-#line 48 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return t;
     }
 
@@ -57,7 +58,7 @@ struct Variant {
         r.r1 = facc_fold(((float)((long long)q - (long long)v1) / t.t2), kLog2e);
 #line 9 "sizes.lua"
         r.r2 = v1;
-#line 61 "facc_variant.cuh"
+#line 62 "facc_variant.cuh"
         return r;
     }
 
@@ -76,9 +77,11 @@ struct Variant {
     static FACC_FN Base base(const KernelArgs &args, const Tile &t, const Row &r, int q, int kv0)
     {
         Base base;
+#line 9 "sizes.lua"
+        base.b1 = r.r1;
 #line 12 "sizes.lua"
-        base.b1 = facc_saturate((long long)kv0 - (long long)r.r2);
-#line 82 "facc_variant.cuh"
+        base.b2 = facc_saturate((long long)kv0 - (long long)r.r2);
+#line 85 "facc_variant.cuh"
         return base;
     }
 
@@ -95,12 +98,13 @@ struct Variant {
     static FACC_FN float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return fmaf(s, t.t1, r.r1);
+        return fmaf(s, t.t1, base.b1);
     }
 
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
+        moved.b1 = facc_moved(base.b1, by);
         return moved;
     }
 
@@ -118,7 +122,7 @@ struct Variant {
     static FACC_FN bool mask(const KernelArgs &args, const Tile &t, const Row &r, const Col &k,
             const Diag &d, const Base &base, float s, int q, int kv0, int c)
     {
-        return (base.b1 >= -c) | t.t3;
+        return (base.b2 >= -c) | t.t3;
     }
 
     static FACC_FN KvRange kv_range(const KernelArgs &args, const Tile &t, int q_first, int q_last)
@@ -153,7 +157,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], q))));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 157 "facc_variant.cuh"
+#line 161 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -172,6 +176,6 @@ struct Variant {
 #line 12 "sizes.lua"
         const bool f2 = !t.t3 & f1, t2 = t.t3 | t1;
         return facc_verdict(f2, t2);
-#line 176 "facc_variant.cuh"
+#line 180 "facc_variant.cuh"
     }
 };

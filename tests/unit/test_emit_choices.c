@@ -88,7 +88,11 @@ static const struct {
      true},
     {"score_mod = 'score + dense[q][kv] * (q - kv)'" CAUSAL, true, false},
     /* other biases, and scores that are not affine */
-    {"score_mod = 'score + slopes[h]'" CAUSAL, true, false},
+    {"score_mod = 'score + slopes[h]'" CAUSAL, true, true},
+    {"score_mod = 'score + row[q] - row[kv]'" CAUSAL, true, true},
+    {"score_mod = 'score - (row[q] + x) / 2'", false, true},
+    {"score_mod = 'score + row[kv] * row[q]'", false, false},
+    {"score_mod = 'score + row[q] * (score + row[q])'", false, false},
     {"score_mod = 'score + row[kv]'", false, false},
     {"score_mod = 'score + slopes[h] * abs(kv - q)'", false, false},
     {"score_mod = '20 * tanh((score + (kv - q)) / 20)'", true, false},
@@ -102,7 +106,7 @@ START_TEST(order_and_offset_of_single_mods)
         const char *got = variant_of_body(a, mods[k].body);
         ck_assert_msg(flag(got, "kReverse") == mods[k].reverse &&
                           flag(got, "kHasOffset") == mods[k].offset,
-                      "%s: not as wanted:\n%s", mods[k].body, got);
+                      "%s: not as wanted:\n%.2500s", mods[k].body, got);
     }
     arena_free(a);
 }
@@ -243,7 +247,11 @@ START_TEST(biases_of_the_list_have_an_offset)
 {
     static const char with[] =
         " S06 S09 S10 S11 alibi alibi_formula score_and_mask "
-        "expression_alibi ";
+        "expression_alibi "
+        /* of rows and tiles */
+        "S14 S15 S16 S17 S18 S25row S26 S27 S28 S28partial S28scalar S29 S31 "
+        "S31gain S32 S32sizes S32dims S45 S55row S55both S57 nan_rows dots "
+        "bits ";
     static struct list_row rows[LIST_MOST];
     const int n_rows = list_rows(rows);
     char word[40];
