@@ -57,6 +57,9 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
+# Shapes of those that ask little of a shape; others have all.
+SHAPES_OF = {"flat": ["2.2", "3.1"], "flat_forward": ["2.1", "3.2.4"], "plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"],
+             "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
 EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
@@ -226,7 +229,8 @@ MUTATIONS = [
 
 
 def programs():
-    return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) and v != "dot_times" for s in SHAPES] +
+    return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) and v != "dot_times"
+             for s in SHAPES_OF.get(v, SHAPES)] +
             [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX] +
             [f"fp8.{name}" for name in FP8_PROGRAMS])
 
