@@ -28,6 +28,7 @@ struct args_rules {
     bool packed;              /* GPU: for packed sequences, else for none */
     bool sinks;               /* GPU: for sinks, else for none */
     bool block_scales;        /* GPU: for descales of blocks, else for none */
+    bool transposes_v;        /* GPU: not for an image of V */
     bool dropout;             /* GPU: for dropout; else p is 0 */
     bool sizes_only;          /* q, k, v, o, lse, sinks: data may be NULL */
     facc_dtype dtype;         /* of Q, K, V; 0: any float dtype of facc.h */

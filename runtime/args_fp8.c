@@ -162,6 +162,10 @@ static bool v_image_fits(const struct check *c, const facc_tensor *t,
     const struct args_sizes *z = c->z;
     if (!t)
         return true;
+    if (c->rules->gpu && c->rules->transposes_v)
+        return FAIL(c, FACC_ERR_ARGUMENT,
+                    "v_image is given, but the variant's kernel transposes V "
+                    "itself: get a kernel with facc_variant.transposes_v 0");
     if (t->rank != 4)
         return FAIL(c, FACC_ERR_ARGUMENT, "%s: rank is %d, expected 4 (%s)",
                     name, t->rank, layout);

@@ -270,7 +270,10 @@ typedef struct facc_variant {
                              slower where v_mean is not given. Head dims
                              beyond 128: as 1 whatever is said */
     int32_t dropout;      /* nonzero: launches may have args.dropout_p */
-    int32_t reserved0;
+    int32_t transposes_v; /* FP8; nonzero: the kernel transposes V itself, tile
+                             by tile: launches bring no args.v_image. Faster
+                             where few queries read each key: facc_transposes_v.
+                             0: a launch transposes V first, or has its image */
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 
@@ -347,7 +350,8 @@ typedef struct facc_block_mask {
  *
  * GPU kernels read V transposed. v_image brings it so, as facc_quantize writes
  * it: then v says shape and dtype, its data is not read and may be NULL.
- * Without it a launch transposes V into the workspace first. It is [B, Hkv,
+ * Without it a launch transposes V into the workspace first, or the kernel does
+ * tile by tile (facc_variant.transposes_v, and no v_image). It is [B, Hkv,
  * chunks, 32 * Dv] of V's dtype, packed [1, Hkv, chunks, 32 * Dv]; chunks as
  * facc_v_chunks says; its last two dimensions are contiguous, on the GPU data
  * and the strides of B and Hkv multiples of 128 bytes.
@@ -405,6 +409,11 @@ typedef struct facc_args {
  * of up to `rows` rows; of packed ones, n_seqs of them in `rows` rows together,
  * for each KV head. n_seqs 0: not packed. */
 FACC_API int64_t facc_v_chunks(int64_t rows, int32_t n_seqs);
+/* What facc_variant.transposes_v is best, without an image of V, where q_rows
+ * rows of Q read each row of V: Sq * H / Hkv, under a causal mask half of it.
+ * (A pass over V before the kernel costs as much however many do; V transposed
+ * in the kernel costs for each tile of queries.) */
+FACC_API int32_t facc_transposes_v(int32_t head_dim, int64_t q_rows);
 
 typedef struct facc_kernel facc_kernel;
 
@@ -462,9 +471,9 @@ typedef struct facc_kernel_info {
     char compiler[48];      /* "NVRTC 13.0 …" of the entry */
     char tier[16];          /* of the mask, see above */
     int32_t scheduled;      /* nonzero: launches make a schedule first */
-    int32_t reserved0;
-    char fallback[16]; /* family of the second code, "sm80"; "" none */
-    char launched[16]; /* family that the last launch took; "" none yet */
+    int32_t transposes_v;   /* FP8; as facc_variant says */
+    char fallback[16];      /* family of the second code, "sm80"; "" none */
+    char launched[16];      /* family that the last launch took; "" none yet */
 } facc_kernel_info;
 #define FACC_KERNEL_INFO_INIT FACC_STRUCT_INIT(facc_kernel_info)
 /* Fills the fields that out->struct_size covers. */

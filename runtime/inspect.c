@@ -167,13 +167,16 @@ static void explain_selection(const facc_program *p, const struct plans *plans,
     if (dtype_is_fp8(c->dtype))
         strbuf_addf(b,
                     "  descales of %s; sums of P V %s\n"
-                    "  V is read transposed: a launch transposes it first "
-                    "unless its image is given\n",
+                    "  V is read transposed: %s\n",
                     c->block_scales ? "blocks of rows" : "heads or tensors",
                     c->promotes ? "move on to f32 every few tiles from 4,096 "
                                   "keys on, unless V's mean is given"
                                 : "keep 13 fraction bits: bring v_mean where "
-                                  "channels of V have means");
+                                  "channels of V have means",
+                    c->transposes_v
+                        ? "the kernel transposes it tile by tile"
+                        : "a launch transposes it first unless its image is "
+                          "given");
     if (c->dropout)
         strbuf_add(b, "  with dropout: Philox-4x32-10, 16 bits for each "
                       "weight\n");
@@ -266,6 +269,7 @@ static bool add_kernel(cJSON *o, const struct plans *plans)
            cJSON_AddBoolToObject(k, "packed", c->packed) &&
            cJSON_AddBoolToObject(k, "sinks", c->sinks) &&
            cJSON_AddBoolToObject(k, "dropout", c->dropout) &&
+           cJSON_AddBoolToObject(k, "transposes_v", c->transposes_v) &&
            cJSON_AddBoolToObject(k, "scheduled", plan->facts.scheduled);
 }
 

@@ -84,12 +84,14 @@ static bool captures_fit(const facc_program *p, bool fp8, struct diag *d)
         (int)((KERNEL_MAX_ARGS - other) / sizeof(struct facc_captured)));
 }
 
-static bool scales_fit(const facc_variant *v, struct diag *d)
+static bool fp8_fits(const facc_variant *v, struct diag *d)
 {
-    if (!v->block_scales || dtype_is_fp8((enum dtype)v->dtype))
+    if ((!v->block_scales && !v->transposes_v) ||
+        dtype_is_fp8((enum dtype)v->dtype))
         return true;
     return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
-                    "variant.block_scales is for e4m3 and e5m2, dtype is %s",
+                    "variant.%s is for e4m3 and e5m2, dtype is %s",
+                    v->block_scales ? "block_scales" : "transposes_v",
                     facc_dtype_name(v->dtype));
 }
 
@@ -157,8 +159,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     int arch, family[SELECT_MAX_FAMILIES];
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
-        !scales_fit(&v, d) || !dropout_fits(&v, d) ||
-        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
+        !fp8_fits(&v, d) || !dropout_fits(&v, d) ||
         !kernel_arch(ctx, v.arch, v.device, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);
@@ -170,7 +171,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     if (n > 0 && plans->plan[0].facts.scheduled)
         configure_schedule(p, arch, plans);
     const bool fp8 = dtype_is_fp8((enum dtype)v.dtype);
-    if (n > 0 && fp8) {
+    if (n > 0 && fp8 && !plans->plan[0].config.transposes_v) {
         plans->transposed = true;
         plans->transpose.arch = arch;
         plans->transpose.config = emit_transpose(&plans->plan[0].config);
@@ -265,7 +266,8 @@ static facc_kernel *make(facc_ctx *ctx, facc_program *p,
     }
     k->ctx = ctx;
     k->plans = *plans;
-    k->args_size = args_size(&k->signature, plans->transposed);
+    k->args_size =
+        args_size(&k->signature, dtype_is_fp8(plans->plan[0].config.dtype));
     if (!module_get_all(ctx, p, plans, k->module, origin, d)) {
         signature_free(&k->signature);
         free(k);
@@ -361,6 +363,7 @@ facc_status facc_kernel_get_info(const facc_kernel *k, facc_kernel_info *out)
     memcpy(i.compiler, m->meta.compiler, sizeof i.compiler);
     snprintf(i.tier, sizeof i.tier, "%s", schedule_tier(&p->facts, &p->config));
     i.scheduled = p->facts.scheduled;
+    i.transposes_v = p->config.transposes_v;
     family_of(k, 1, i.fallback, sizeof i.fallback);
     family_of(k, atomic_load(&k->launched) - 1, i.launched, sizeof i.launched);
     return versioned_write(out, &i, sizeof i) ? FACC_OK : FACC_ERR_ARGUMENT;

@@ -24,6 +24,7 @@ void launch_rules(const struct unit_config *config, const char *stage,
         .packed = config->packed,
         .sinks = config->sinks,
         .block_scales = config->block_scales,
+        .transposes_v = config->transposes_v,
         .dropout = config->dropout,
         .dtype = (facc_dtype)config->dtype,
         .out_dtype = (facc_dtype)config->out_dtype,
@@ -37,7 +38,7 @@ static bool sm90_possible(const struct plans *plans, const struct signature *s,
                           const facc_args *args, const char *stage,
                           struct diag *d)
 {
-    return tensor_map_possible(args, stage, d) &&
+    return tensor_map_possible(args, &plans->plan[0].config, stage, d) &&
            dot_map_possible(&plans->dot, s, args, stage, d);
 }
 
@@ -392,10 +393,10 @@ static bool launch(const facc_kernel *k, const struct ready *r,
     args.header.tiling = r->schedule.tiling;
     unsigned char *end =
         pack_lists(args.bytes + sizeof args.header, &k->signature, a);
-    if (r->transposer) {
+    if (r->transposer)
         pack_image(&args.header, &r->transpose);
+    if (dtype_is_fp8(r->plan->config.dtype))
         pack_fp8(end, a, &r->sizes, r->plan->config.promotes);
-    }
 
     bool switched = drv->CtxGetCurrent(&current) != 0 || current != r->context;
     if (switched && !driver_ok(drv, drv->CtxPushCurrent(r->context), stage_name,

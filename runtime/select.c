@@ -152,7 +152,8 @@ static const struct sm90_rule fp8_rules[] = {
     {128, 128, 192, 96, 2, 2, false}, /* with a copy of the output */
     {256, 256, 128, 96, 1, 2, false}, /* never with one */
 };
-enum { FP8_MAX_PROMOTED = 128 };
+/* NATURAL_SLOTS: kNaturalSlots of templates/sm90/shape.cuh. */
+enum { FP8_MAX_PROMOTED = 128, NATURAL_SLOTS = 2 };
 
 /* Family sm90, 16 bits, with two tiles of a captured tensor beside those of K
  * and V: rows of tile_n elements of so many bytes. Not two Q buffers, whose
@@ -357,13 +358,15 @@ static int extra_room(const struct unit_config *c, int rows)
 
 /* Q, K and V in panels of 64 columns, and extra ones: what the template lays
  * out, but for its barriers and tables. FP8: bytes as they are, and the copy of
- * the output. */
+ * the output, and tiles of V before they are transposed. */
 static int panel_bytes(const struct unit_config *c)
 {
     if (dtype_is_fp8(c->dtype)) {
         const int copy = c->promotes ? 4 * c->tile_m * c->head_dim_v : 0;
+        const int natural = c->transposes_v ? NATURAL_SLOTS : 0;
         return copy + c->q_buffers * c->tile_m * c->head_dim +
-               c->stages * c->tile_n * (c->head_dim + c->head_dim_v);
+               c->stages * c->tile_n * (c->head_dim + c->head_dim_v) +
+               natural * c->tile_n * c->head_dim_v;
     }
     const int qk = (c->head_dim + 63) / 64, v = (c->head_dim_v + 63) / 64;
     const int extra = c->q_buffers * c->tile_m / 64 * extra_room(c, 64) +
@@ -451,6 +454,7 @@ bool select_config(const facc_variant *v, int arch, int family, int cell_loads,
                             .block_mask = v->block_mask != 0,
                             .promotes = is_fp8(v) && v->centred_v == 0 &&
                                         v->head_dim <= FP8_MAX_PROMOTED,
+                            .transposes_v = is_fp8(v) && v->transposes_v != 0,
                             .dot = is_fp8(v) ? NULL : dot};
     if (family == FACC_FAMILY_SM90
             ? !sm90_tile(&c, cell_loads > 0)

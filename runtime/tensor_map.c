@@ -2,8 +2,9 @@
  * that a kernel of family sm90 loads its tiles and stores its output by. A
  * descriptor has four dimensions, the head dim's columns, rows, heads, batch; a
  * box is a panel of 128 bytes (FP8 of head dim 64: 64) by the rows of a tile,
- * swizzled as wgmma reads it. FP8 kernels do not load V by one. Columns behind
- * the head dim, and rows behind the tensor, are read as 0 and not written. */
+ * swizzled as wgmma reads it. FP8 kernels load V by one only where they
+ * transpose it. Columns behind the head dim, and rows behind the tensor, are
+ * read as 0 and not written. */
 #include "runtime/tensor_map.h"
 
 enum { ALIGN = 16, PANEL_BYTES = 128, Q_ROWS = 64, O_ROWS = 16, RANK = 4 };
@@ -73,11 +74,17 @@ static bool fits(const struct check *c, const char *name, const facc_tensor *t)
     return true;
 }
 
-bool tensor_map_possible(const facc_args *a, const char *stage, struct diag *d)
+static bool loads_v(const struct unit_config *c)
+{
+    return !dtype_is_fp8(c->dtype) || c->transposes_v;
+}
+
+bool tensor_map_possible(const facc_args *a, const struct unit_config *config,
+                         const char *stage, struct diag *d)
 {
     const struct check c = {stage, dtype_is_fp8((enum dtype)a->q.dtype), d};
     return fits(&c, "q", &a->q) && fits(&c, "k", &a->k) &&
-           (c.fp8 || fits(&c, "v", &a->v)) && fits(&c, "o", &a->o);
+           (!loads_v(config) || fits(&c, "v", &a->v)) && fits(&c, "o", &a->o);
 }
 
 static int element_of(facc_dtype t)
@@ -130,7 +137,7 @@ bool tensor_map_encode(const struct driver *drv, const struct unit_config *c,
         c->q_buffers == 2 && c->out_dtype != DTYPE_F32 && !c->packed;
     return encode(drv, &a->q, spare, Q_ROWS, map[0], stage, d) &&
            encode(drv, &a->k, spare, c->tile_n, map[1], stage, d) &&
-           (dtype_is_fp8(c->dtype) ||
+           (!loads_v(c) ||
             encode(drv, &a->v, spare, c->tile_n, map[2], stage, d)) &&
            (!stores || encode(drv, &a->o, spare, O_ROWS, map[3], stage, d));
 }

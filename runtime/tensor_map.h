@@ -12,8 +12,8 @@
 /* Whether TMA can read Q, K and V, and O be written 16 bytes at a time
  * (facc.h: aligned). False: *d, which may be NULL, says which tensor is not so
  * and what helps. Reads no tensor's memory. */
-bool tensor_map_possible(const facc_args *args, const char *stage,
-                         struct diag *d);
+bool tensor_map_possible(const facc_args *args, const struct unit_config *c,
+                         const char *stage, struct diag *d);
 
 /* Encodes the maps of Q, K and V of a call that is possible and has rows. */
 bool tensor_map_encode(const struct driver *drv, const struct unit_config *c,

@@ -75,6 +75,8 @@ static void add_fp8(const struct unit_config *c, struct strbuf *out)
                 emit_bool(c->block_scales));
     strbuf_addf(out, "constexpr bool kPromotes = %s;\n",
                 emit_bool(c->promotes));
+    strbuf_addf(out, "constexpr bool kTransposesV = %s;\n",
+                emit_bool(c->transposes_v));
 }
 
 bool emit_scheduled(const struct verdict_program *v,

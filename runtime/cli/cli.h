@@ -97,7 +97,7 @@ struct options {
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;
     /* compile, emit, explain: of the variants */
-    bool packed, block_mask, with_sinks, with_dropout;
+    bool packed, block_mask, with_sinks, with_dropout, transpose_v;
     int32_t layout;                      /* the same: FACC_LAYOUT_… */
     int32_t family;                      /* FACC_FAMILY_… */
     const char *lengths, *csv, *picture; /* bench: a list; paths */
@@ -157,6 +157,10 @@ struct job;
 /* Descales, means and image from files, or with --per Q, K and V rounded here
  * to o->dtype with what belongs to them. After sequences are known. */
 int fp8_load(const struct command *c, const struct options *o, struct job *job);
+/* What is best for so many keys, each read by so many query rows; nothing for
+ * other dtypes. */
+void fp8_choose(facc_variant *v, facc_dtype dtype, int64_t head_dim,
+                int64_t q_rows, int64_t keys);
 /* Points args at arrays of FP8_… (NULL: none). */
 void fp8_set(facc_args *a, enum fp8_array which, const facc_tensor *t);
 /* --per: rank and block of scales. */

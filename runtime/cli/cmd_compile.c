@@ -31,6 +31,8 @@ static const char help[] =
     "  --with-sinks       kernels for attention sinks given with each call\n"
     "  --per N, --centre-v   FP8: kernels for scales of blocks of rows; for V\n"
     "                     without channel means\n"
+    "  --transpose-v      FP8: kernels that transpose V themselves, for calls\n"
+    "                     of few queries to each key\n"
     "  --with-dropout     kernels with dropout, by each call's probability\n"
     "  --check-bounds     checked debug builds\n"
     "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
@@ -48,11 +50,11 @@ static const char help[] =
     "         facc compile --manifest m.jsonl\n";
 
 static const char *const allowed[] = {
-    "score",        "mask",       "tensor",     "param",     "dtype",
-    "head-dim",     "arch",       "jobs",       "json",      "check-bounds",
-    "packed",       "block-mask", "with-sinks", "per",       "centre-v",
-    "with-dropout", "layout",     "family",     "out-dtype", "manifest",
-    "memory",       NULL};
+    "score",        "mask",        "tensor",     "param",     "dtype",
+    "head-dim",     "arch",        "jobs",       "json",      "check-bounds",
+    "packed",       "block-mask",  "with-sinks", "per",       "centre-v",
+    "with-dropout", "layout",      "family",     "out-dtype", "manifest",
+    "memory",       "transpose-v", NULL};
 
 static int print_json(const struct grid *g)
 {
@@ -232,7 +234,8 @@ static int compile_all(const struct options *o, const struct variant_lists *v,
     else
         add_variants(&l, "", job->program);
     if (!rc)
-        rc = grid_run(&g, grid_jobs(&g, o->jobs ? o->jobs : o->threads, o->memory));
+        rc = grid_run(&g,
+                      grid_jobs(&g, o->jobs ? o->jobs : o->threads, o->memory));
     if (o->json && print_json(&g))
         rc = EXIT_FAILED;
     unload(&l);
@@ -252,8 +255,8 @@ static int check_usage(const struct options *o)
     if (o->manifest &&
         (o->n_positional || expressions || o->dtypes || o->head_dims ||
          o->out_dtype || o->packed || o->block_mask || o->with_sinks ||
-         o->with_dropout || o->per || o->centre_v || o->check_bounds ||
-         o->layout || o->family))
+         o->with_dropout || o->per || o->centre_v || o->transpose_v ||
+         o->check_bounds || o->layout || o->family))
         return cli_usage(&command_compile,
                          "--manifest has its own programs and variants: only "
                          "--arch, --jobs, --memory and --json go with it");

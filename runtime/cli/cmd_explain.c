@@ -19,8 +19,9 @@ static const char help[] =
     "  --score EXPR, --mask EXPR, --tensor, --param   as in facc run\n"
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --json\n"
     "  --packed   --block-mask   --with-sinks   --with-dropout\n"
-    "  --layout aligned   --family sm80   --per N   --centre-v   as in facc\n"
-    "  compile\n"
+    "  --layout aligned   --family sm80   --per N   --centre-v   "
+    "--transpose-v\n"
+    "  as in facc compile; --transpose-v: with sizes if calls of these do\n"
     "\n"
     "With sizes, the roofline of that call: cells that count, FLOP, bytes of\n"
     "device memory at best, arithmetic intensity and the ridge; how long\n"
@@ -37,12 +38,19 @@ static const char help[] =
     "example: facc explain examples/alibi.lua --head-dim 64\n"
     "example: facc explain --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {
-    "score",        "mask",          "tensor",    "param",        "dtype",
-    "head-dim",     "arch",          "json",      "packed",       "block-mask",
-    "with-sinks",   "per",           "centre-v",  "with-dropout", "layout",
-    "out-dtype",    "family",        "random",    "gpu",          "picture",
-    "cu-seqlens-q", "cu-seqlens-kv", "seqused-q", "seqused-kv",   NULL};
+static const char *const allowed[] = {"score",        "mask",
+                                      "tensor",       "param",
+                                      "dtype",        "head-dim",
+                                      "arch",         "json",
+                                      "packed",       "block-mask",
+                                      "with-sinks",   "per",
+                                      "centre-v",     "with-dropout",
+                                      "layout",       "out-dtype",
+                                      "family",       "random",
+                                      "gpu",          "picture",
+                                      "cu-seqlens-q", "cu-seqlens-kv",
+                                      "seqused-q",    "seqused-kv",
+                                      "transpose-v",  NULL};
 
 /* --- the roofline of a call -------------------------------------------------
  */
@@ -155,6 +163,8 @@ static int run(int argc, char **argv)
         job.variant.head_dim = (int32_t)o.D;
         job.variant.head_dim_v = (int32_t)o.Dv;
         job.variant.packed |= o.sequences[SEQ_CU_Q] != NULL;
+        fp8_choose(&job.variant, job.variant.dtype, o.D, o.Sq * (o.H / o.Hkv),
+                   o.Skv);
     }
     rc = job_load_program(&command_explain, &o, &job);
     if (!rc)

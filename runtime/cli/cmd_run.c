@@ -121,6 +121,7 @@ static int print_json(const struct job *job, double ms,
         cJSON_AddNumberToObject(k, "spill_bytes", info->spill_bytes);
         cJSON_AddStringToObject(k, "tier", info->tier);
         cJSON_AddBoolToObject(k, "scheduled", info->scheduled);
+        cJSON_AddBoolToObject(k, "transposes_v", info->transposes_v);
     }
     return cli_print_json(j);
 }

@@ -128,9 +128,26 @@ static int round_all(const struct command *c, const struct options *o,
     return rc;
 }
 
-int fp8_load(const struct command *c, const struct options *o, struct job *job)
+void fp8_choose(facc_variant *v, facc_dtype dtype, int64_t head_dim,
+                int64_t q_rows, int64_t keys)
 {
     enum { CENTRED_BELOW = 4096 }; /* keys: as facc_variant.centred_v says */
+    if (!is_fp8(dtype))
+        return;
+    v->centred_v |= keys < CENTRED_BELOW;
+    v->transposes_v |= facc_transposes_v((int32_t)head_dim, q_rows);
+}
+
+/* Sequences of packed calls are about as long as each other. */
+static int64_t q_rows(const facc_args *a)
+{
+    const int64_t heads = a->k.shape[1] > 0 ? a->k.shape[1] : 1;
+    const int64_t parts = a->cu_seqlens_q && a->n_seqs > 0 ? a->n_seqs : 1;
+    return a->q.shape[2] / parts * (a->q.shape[1] / heads);
+}
+
+int fp8_load(const struct command *c, const struct options *o, struct job *job)
+{
     if (!o->per && (o->hadamard || o->centre_v))
         return cli_usage(c, "--hadamard and --centre-v go with --per");
     int rc = o->per ? round_all(c, o, job) : read_files(o, job);
@@ -140,8 +157,9 @@ int fp8_load(const struct command *c, const struct options *o, struct job *job)
     for (int i = 0; i < 3; i++)
         if (scales[i] && scales[i]->rank == 3)
             job->variant.block_scales = 1;
-    if (is_fp8(a->q.dtype))
-        job->variant.centred_v =
-            a->v_mean != NULL || a->k.shape[2] < CENTRED_BELOW;
+    job->variant.centred_v = a->v_mean != NULL;
+    fp8_choose(&job->variant, a->q.dtype, a->q.shape[3], q_rows(a),
+               a->k.shape[2]);
+    job->variant.transposes_v &= a->v_image == NULL;
     return rc;
 }

@@ -75,6 +75,7 @@ enum option_id {
     OPT_HADAMARD,
     OPT_POWER_OF_TWO,
     OPT_CENTRE_V,
+    OPT_TRANSPOSE_V,
     OPT_END
 };
 
@@ -144,6 +145,7 @@ static const struct option all_options[] = {
     {"hadamard", no_argument, NULL, OPT_HADAMARD},
     {"power-of-two", no_argument, NULL, OPT_POWER_OF_TWO},
     {"centre-v", no_argument, NULL, OPT_CENTRE_V},
+    {"transpose-v", no_argument, NULL, OPT_TRANSPOSE_V},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
 
@@ -434,6 +436,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_HADAMARD     ? &o->hadamard
            : id == OPT_POWER_OF_TWO ? &o->power_of_two
            : id == OPT_CENTRE_V     ? &o->centre_v
+           : id == OPT_TRANSPOSE_V  ? &o->transpose_v
                                     : NULL;
 }
 

@@ -126,6 +126,80 @@ __device__ __forceinline__ void load_image(const Fp8Work<true> &f, int tile, uns
     bulk_load(dst, f.v + tile * static_cast<long long>(kBytesV), kBytesV, full.address());
 }
 
+// The same of a tile from that row on, as the caller's V has it, to be transposed here.
+__device__ __forceinline__ void load_natural(const KernelArgs &args, const Work &w,
+                                             const NaturalBarriers<true> &b, const Tiles &tiles,
+                                             int row, unsigned load)
+{
+    const unsigned slot = load % kNaturalSlots;
+    b.natural_empty[slot].wait_empty(load, kNaturalSlots);
+    mbarrier_expect(b.natural_full[slot].address(), kBytesV);
+#pragma unroll
+    for (int p = 0; p < kPanels; ++p)
+        tma_load(tiles.natural(slot) + p * kTileN * kRowBytesQK, args.tensor_map[2],
+                 b.natural_full[slot].address(), kPanelColumns * p, row, w.v_h, w.v_b);
+}
+
+// The part of a warp of the image of a tile in panels as TMA brings them. A step takes 16 tokens of
+// 32 channels: matrices of 8 tokens by 8 pairs of channels, turned, have in a lane's register a
+// pair's bytes of two tokens; of the registers of 16 tokens, the even bytes are a channel's, the
+// odd ones the next one's, and already in the image's order. Half of the lanes store the two the
+// other way round: so the rows of a matrix lie in different banks. Warps take every kTransposers-th
+// step across. Registers are short: addresses are one of each side, but for constants.
+__device__ __forceinline__ void transpose_tile(unsigned from, unsigned to, unsigned part)
+{
+    constexpr int kMine = kHeadDimV / 32 / kTransposers;                        // across
+    constexpr int kAcross = kMine < 4 ? kMine : 4, kDown = kAcross < 4 ? 2 : 1; // at once
+    constexpr int kUnits = kRowBytesQK / 16, kFarther = 2 * kTransposers;       // of 16 bytes
+    static_assert(!kTransposesV || (kMine > 0 && kTileN % (16 * kDown) == 0), "whole steps");
+    const unsigned lane = threadIdx.x % 32, matrix = lane / 8, row = lane % 8;
+    const unsigned swizzle = kUnits == 8 ? row : row / 2;
+    from += (8 * (matrix & 1) + row) * kRowBytesQK + ((2 * part + (matrix >> 1) ^ swizzle) << 4);
+    to += 1024 * part + 32 * (16 * (matrix >> 1) + 2 * row + (row >> 2 ^ (matrix & 1))) +
+          ((row >> 1 & 1) << 4);
+    const unsigned first = lane < 16 ? 0x6420 : 0x7531, second = first ^ (0x6420 ^ 0x7531);
+#pragma unroll 1
+    for (int down = 0; down < kTileN / 16; down += kDown)
+#pragma unroll 1
+        for (int across = 0; across < kMine; across += kAcross) {
+            unsigned x[kDown][kAcross][4];
+#pragma unroll
+            for (int i = 0; i < kDown; ++i)
+#pragma unroll
+                for (int j = 0; j < kAcross; ++j) {
+                    const int unit = kFarther * (across + j);
+                    const unsigned at = from + 16 * kRowBytesQK * down ^ unit % kUnits << 4;
+                    ldmatrix_x4_trans(x[i][j], at + 16 * kRowBytesQK * i +
+                                                   unit / kUnits * (kTileN * kRowBytesQK));
+                }
+#pragma unroll
+            for (int i = 0; i < kDown; ++i)
+#pragma unroll
+                for (int j = 0; j < kAcross; ++j) {
+                    const unsigned(&y)[4] = x[i][j];
+                    const unsigned at = to + down / 2 * (FACC_V_CHUNK * kHeadDimV) ^ (down + i) % 2
+                                                                                         << 4;
+                    store_matrices(
+                        at + 1024 * kTransposers * (across + j),
+                        uint4{__byte_perm(y[0], y[1], first), __byte_perm(y[0], y[1], second),
+                              __byte_perm(y[2], y[3], first), __byte_perm(y[2], y[3], second)});
+                }
+        }
+}
+
+// By a warp, the `part`-th of kTransposers: its part of the tile of that load.
+__device__ __forceinline__ void transpose_natural(const Control &c, const NaturalBarriers<true> &b,
+                                                  const Tiles &tiles, unsigned load, int part)
+{
+    const unsigned slot = load % kStages, natural = load % kNaturalSlots;
+    b.natural_full[natural].wait_full(load, kNaturalSlots);
+    c.v_empty[slot].wait_empty(load, kStages);
+    transpose_tile(tiles.natural(natural), tiles.v(slot), part);
+    fence_async_shared();
+    c.v_full[slot].arrive_warp();
+    b.natural_empty[natural].arrive_warp();
+}
+
 // Tokens from `from` on are set to 0: by a warpgroup, which has to wait for itself behind it.
 __device__ __forceinline__ void clear_image_tail(unsigned tile, int from)
 {

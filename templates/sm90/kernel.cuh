@@ -27,6 +27,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
             load_values(args, c, tiles);
         else if constexpr (kTables)
             make_tables(args, c, tiles);
+        else if constexpr (kTransposesV)
+            transpose_values(c, tiles);
     } else {
         take_registers<kConsumerRegisters>();
         Consumer consumer(args, c, tiles, warp / 4);

@@ -1,5 +1,6 @@
 // Which KV tiles an item visits, and their loads: one warp finds them, tells of them in runs and
-// loads K; those that load V and make tables follow its runs, as consumers do.
+// loads K; those that load V and make tables follow its runs, as consumers do. Where V is
+// transposed here, that first warp loads it, too, and those that follow transpose it.
 #pragma once
 #include "common/tile_row.cuh"
 #include "sm90/scheduler.cuh"
@@ -194,6 +195,17 @@ __device__ __forceinline__ void load_tile(unsigned dst, const void *map, const B
         tma_load(dst + p * kTileN * kBytes, map, barrier, kColumns * p, row, h, b);
 }
 
+// Where V is not transposed here; else see fp8.cuh.
+__device__ __forceinline__ void load_natural(const KernelArgs &, const Work &,
+                                             const NaturalBarriers<false> &, const Tiles &, int,
+                                             unsigned)
+{
+}
+__device__ __forceinline__ void transpose_natural(const Control &, const NaturalBarriers<false> &,
+                                                  const Tiles &, unsigned, int)
+{
+}
+
 // By one warp.
 __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
@@ -202,6 +214,8 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
     unsigned load = 0;
     tma_prefetch_map(args.tensor_map[1]);
     prefetch_extra(args, 1);
+    if constexpr (kTransposesV)
+        tma_prefetch_map(args.tensor_map[2]);
 #pragma unroll 1
     for (unsigned i = 0;; ++i) {
         c.item_full[i % kItems].wait_full(i, kItems);
@@ -237,6 +251,7 @@ __device__ __forceinline__ void load_tiles(const KernelArgs &args, Control &c, c
                             tiles.k(slot), args.tensor_map[1], c.k_full[slot], row, h, b);
                         load_extra<kTileN>(args, 1, tiles.k(slot) + kHeadBytesK,
                                            c.k_full[slot].address(), place, row - start);
+                        load_natural(args, w, c, tiles, row, load);
                     }
                     ++load;
                     row += Variant::kReverse ? -kTileN : kTileN;
@@ -280,7 +295,9 @@ __device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, 
         tma_prefetch_map(args.tensor_map[2]);
     follow_runs(c, [&](const Work &w, int tile, unsigned load, bool) {
         const unsigned slot = load % kStages;
-        if (threadIdx.x % 32 == 0) {
+        if constexpr (kTransposesV) {
+            transpose_natural(c, c, tiles, load, 0);
+        } else if (threadIdx.x % 32 == 0) {
             c.v_empty[slot].wait_empty(load, kStages);
             if constexpr (kFp8)
                 load_image(w, tile, tiles.v(slot), c.v_full[slot]);
@@ -288,6 +305,14 @@ __device__ __forceinline__ void load_values(const KernelArgs &args, Control &c, 
                 load_tile<kPanelsV>(tiles.v(slot), args.tensor_map[2], c.v_full[slot],
                                     w.kv_start + tile * kTileN, w.v_h, w.v_b);
         }
+    });
+}
+
+// The other half of what load_values does, where there are no tables to make.
+__device__ __forceinline__ void transpose_values(Control &c, const Tiles &tiles)
+{
+    follow_runs(c, [&](const Work &, int, unsigned load, bool) {
+        transpose_natural(c, c, tiles, load, 1);
     });
 }
 

@@ -25,7 +25,7 @@
 #ifdef FACC_FP8
 constexpr bool kFp8 = true;
 #else
-constexpr bool kFp8 = false, kBlockScales = false, kPromotes = false;
+constexpr bool kFp8 = false, kBlockScales = false, kPromotes = false, kTransposesV = false;
 #endif
 
 constexpr int kGroups = kWarps / 4 - 1;
@@ -49,7 +49,9 @@ constexpr int kBytesQ =
     kHeadBytesQ + extra_room(kRowsPerGroup); // extra columns behind the head dim
 constexpr int kBytesK = kHeadBytesK + extra_room(kTileN);
 constexpr int kBytesV = kFp8 ? kTileN * kHeadDimV : kPanelsV * kTileN * kRowBytes;
-constexpr int kBytesOperands = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV);
+constexpr int kNaturalSlots = 2; // of V as the caller has it, where it is transposed here (fp8.cuh)
+constexpr int kBytesOperands = kQBuffers * kGroups * kBytesQ + kStages * (kBytesK + kBytesV) +
+                               (kTransposesV ? kNaturalSlots * kBytesV : 0);
 
 static_assert(kGroups == 2 || kGroups == 3, "two or three consumer warpgroups, and the producer");
 static_assert(kTileM == kGroups * kRowsPerGroup, "a warpgroup multiplies 64 rows");
@@ -59,6 +61,7 @@ static_assert(kElement == kElementF16 || kElement == kElementBf16 || kFp8,
               "this family takes Q, K, V of 16 and of 8 bits");
 static_assert(!kFp8 || (kTileN % 32 == 0 && kHeadDim % 32 == 0 && kHeadDimV % 16 == 0),
               "whole steps of 32 bytes");
+static_assert(!kTransposesV || (kFp8 && kHeadDim == kHeadDimV), "V comes in panels as K does");
 static_assert(!kCheckBounds, "checked builds are sm80's");
 
 using Scores = float[kBlocksM][kBlocksN][4];
@@ -146,7 +149,9 @@ template <> struct ScaleTables<true> {
 };
 
 constexpr bool kTables = kStageCol || kStageDiag || kBlockScales || kPlanes;
-constexpr int kFollowers = kTables ? 2 : 1; // producer warps that follow runs: for V, for tables
+// Producer warps that follow runs: for V, for tables or, where there are none, for V, too.
+constexpr int kFollowers = kTables || kTransposesV ? 2 : 1;
+constexpr int kTransposers = kTables ? 1 : 2; // those for V, where it is transposed here
 // True: tiles whose diagonals are all alike are weighed by one value.
 constexpr bool kFlats = Variant::kHasFlat && kStageDiag && !kFp8 && !kPlanes;
 struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag, kFlats>, ScaleTables<kBlockScales> {
@@ -196,8 +201,15 @@ template <> struct CopiedRows<true> {
     int tiles[kConsumerWarps]; // since then
 };
 
+// Of V's tiles before they are transposed.
+template <bool kHas> struct NaturalBarriers {
+};
+template <> struct NaturalBarriers<true> {
+    Barrier natural_full[kNaturalSlots], natural_empty[kNaturalSlots];
+};
+
 // kElsewhere: what waits to be written waits in the memory of the output.
-template <bool kElsewhere> struct ControlOf : CopiedRows<kPromotes> {
+template <bool kElsewhere> struct ControlOf : CopiedRows<kPromotes>, NaturalBarriers<kTransposesV> {
     Barrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     Barrier q_full[kQBuffers][kGroups], q_empty[kQBuffers][kGroups];
     Barrier item_full[kItems], item_empty[kItems];
@@ -260,6 +272,7 @@ struct Tiles {
         return base + kQBuffers * kGroups * kBytesQ + slot * kBytesK;
     }
     __device__ __forceinline__ unsigned v(int slot) const { return k(kStages) + slot * kBytesV; }
+    __device__ __forceinline__ unsigned natural(int slot) const { return v(kStages + slot); }
     __device__ __forceinline__ unsigned plane(unsigned slot) const
     {
         return base + kBytesOperands + slot * kPlaneSlotBytes;
@@ -275,14 +288,24 @@ struct Tiles {
 constexpr int kProducerRegisters = kGroups == 2 ? 40 : 32;
 constexpr int kConsumerRegisters = kGroups == 2 ? 232 : 160;
 
+__device__ __forceinline__ void init_natural(const NaturalBarriers<false> &) {}
+__device__ __forceinline__ void init_natural(const NaturalBarriers<true> &b)
+{
+    for (int i = 0; i < kNaturalSlots; ++i) {
+        b.natural_full[i].init(1);
+        b.natural_empty[i].init(kTransposers);
+    }
+}
+
 __device__ __forceinline__ void init_barriers(const Control &c)
 {
     for (int i = 0; i < kStages; ++i) {
         c.k_full[i].init(1);
-        c.v_full[i].init(1);
+        c.v_full[i].init(kTransposesV ? kTransposers : 1);
         c.k_empty[i].init(kConsumerWarps);
         c.v_empty[i].init(kConsumerWarps);
     }
+    init_natural(c);
     for (unsigned i = 0; i < kTableSlots; ++i) {
         c.table_full[i].init(kPlanes ? 64 : 32); // each lane; and its copies
         c.table_empty[i].init(kConsumerWarps);

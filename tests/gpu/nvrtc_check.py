@@ -48,7 +48,7 @@ ALLOWED_AT = {("plain", 96, 100): 72}  # two groups of warps there: tests/api/sp
 
 # The same of FP8. At dim 128 three groups of warps leave 160 registers, which weights and products nearly fill; addresses
 # and offsets of a bias for each score do not fit.
-FP8_ALLOWED = {("alibi_causal", 128): 8, ("softcap", 128): 16, ("softcap_fast", 128): 24, ("bias", 128): 252,
+FP8_ALLOWED = {("alibi_causal", 128): 8, ("softcap", 128): 16, ("softcap_fast", 128): 24, ("bias", 128): 260, ("bias", 64): 8,
                ("causal_relative", 128): 8, ("bias", 256): 68}
 FP8_VARIANTS = ("causal", "alibi_causal", "softcap", "softcap_fast", "bias", "causal_relative")
 
@@ -156,7 +156,7 @@ def judge(c, compiled, allowed):
         if parted is not None and parted > GUARDS:
             warnings = [*warnings, f"{parted} guards of lanes that part, more than {GUARDS}"]
     label = (f"sm_{c['arch']} D {c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {c['variant']} "
-             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}")
+             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}" + " transposes V" * c.get("transposes", False))
     bad = cubin is None or spill > allowed or (stack > 0 and allowed == 0) or bool(warnings)
     return bad, f"{label}: {registers} registers, {spill} B spilled, {stack} B stack" + \
         "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
@@ -230,9 +230,12 @@ def cases_sm90(select, wgmma, everything):
     for d in (64, 128, 256):
         for dtype, out, centred, blocks in (("e4m3", "bf16", True, False), ("e5m2", "f32", False, False),
                                             ("e4m3", "f16", True, True)):
-            yield dict(configure(select, dtype, out, d, d, 90, "plain", wgmma, centred), block_scales=blocks)
+            for inside in (False, True):
+                yield dict(configure(select, dtype, out, d, d, 90, "plain", wgmma, centred), block_scales=blocks,
+                           transposes=inside)
         for variant in FP8_VARIANTS if everything else ():
-            yield configure(select, "e4m3", "bf16", d, d, 90, variant, wgmma, True)
+            for inside in (False, True):
+                yield dict(configure(select, "e4m3", "bf16", d, d, 90, variant, wgmma, True), transposes=inside)
 
 
 def main():

@@ -262,6 +262,10 @@ START_TEST(of_another_variant)
     c.variant.block_scales = 1; /* of f16 */
     ck_assert_int_eq(check(&c, &err), FACC_ERR_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(err.message, "block_scales is for e4m3"));
+    c.variant.block_scales = 0;
+    c.variant.transposes_v = 1;
+    ck_assert_int_eq(check(&c, &err), FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "transposes_v is for e4m3"));
     close_call(&c);
 }
 END_TEST

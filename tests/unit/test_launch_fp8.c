@@ -136,6 +136,56 @@ START_TEST(v_is_transposed_first)
 }
 END_TEST
 
+/* The kernel loads V itself, as it lies. */
+START_TEST(v_is_transposed_inside)
+{
+    struct made_kernel m;
+    struct facc_kernel_header h;
+    struct facc_fp8 f;
+    facc_error err = FACC_ERROR_INIT;
+    size_t bytes, align;
+    make_call(&m);
+    facc_args *a = &m.call.args;
+    m.kernel->plans.transposed = false;
+    m.kernel->plans.plan[0].config.transposes_v = true;
+    a->workspace = NULL;
+    a->workspace_size = 0;
+    a->descale_k = &dk;
+    ck_assert_int_eq(facc_workspace_size(m.kernel, a, &bytes, &align), FACC_OK);
+    ck_assert_uint_eq(bytes, 0);
+    launch_ok(&m, &h, &f);
+    ck_assert_int_eq(rec.launches, 1);
+    ck_assert(h.v == a->v.data && h.v_stride[0] == HKV * SKV * DV &&
+              h.v_stride[1] == SKV * DV && h.v_stride[2] == DV);
+    ck_assert(f.descale_k == dk.data);
+    ck_assert_int_eq(rec.encodes, 4); /* Q, K, V, O */
+    ck_assert_uint_eq(rec.encoded[2].box[1],
+                      (unsigned)m.kernel->plans.plan[0].config.tile_n);
+    a->v.stride[2] += 8;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, a, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "v: stride 2"));
+    a->v.stride[2] -= 8;
+    image = tensor(FACC_E4M3, 4, B, HKV, 6, 32 * DV);
+    a->v_image = &image;
+    ck_assert_int_eq(facc_kernel_launch(m.kernel, a, NULL, &err),
+                     FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "transposes_v 0"));
+    ck_assert_int_eq(rec.launches, 1);
+    m.kernel->plans.transposed = true;
+    drop_kernel(&m);
+}
+END_TEST
+
+/* The choice: by the query rows to each key. */
+START_TEST(inside_or_before)
+{
+    ck_assert(facc_transposes_v(128, 0) && facc_transposes_v(128, 2048));
+    ck_assert(!facc_transposes_v(128, 16384));
+    ck_assert(!facc_transposes_v(64, INT64_MAX));
+}
+END_TEST
+
 START_TEST(v_image_as_given)
 {
     struct made_kernel m;
@@ -279,10 +329,12 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {scales_and_means,          promotion,
-                                  v_is_transposed_first,     v_image_as_given,
-                                  beside_a_schedule,         maps,
-                                  what_cannot_be_transposed, slabs};
+    const TTest *const tests[] = {
+        scales_and_means,          promotion,
+        v_is_transposed_first,     v_is_transposed_inside,
+        inside_or_before,          v_image_as_given,
+        beside_a_schedule,         maps,
+        what_cannot_be_transposed, slabs};
     return run_tests("launch_fp8", NULL, 0, tests,
                      sizeof tests / sizeof *tests);
 }

@@ -361,6 +361,17 @@ START_TEST(fp8)
                          (c.q_buffers * c.tile_m + 2 * c.stages * c.tile_n +
                           4 * c.tile_m * c.promotes),
                      219 * 1024);
+    ck_assert(!c.transposes_v);
+    v.transposes_v = 1; /* the same tiles, and two of V more */
+    ck_assert(
+        select_config(&v, 90, FACC_FAMILY_SM90, 0, false, NULL, &c, &diag));
+    ck_assert(c.transposes_v);
+    ck_assert_int_eq(c.tile_m, fp8_table[_i].tile_m);
+    ck_assert_int_eq(c.stages, fp8_table[_i].stages);
+    ck_assert_int_le(c.head_dim * (c.q_buffers * c.tile_m +
+                                   (2 * c.stages + 2) * c.tile_n +
+                                   4 * c.tile_m * c.promotes),
+                     219 * 1024);
     v.family = FACC_FAMILY_SM80;
     ck_assert_int_eq(select_families(&v, 90, family, &diag), 0);
     ck_assert_str_eq(diag.message, "family sm80 takes no FP8: leave "

@@ -72,7 +72,7 @@ class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
                 ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32),
-                ("block_scales", i32), ("centred_v", i32), ("dropout", i32), ("reserved0", i32)]
+                ("block_scales", i32), ("centred_v", i32), ("dropout", i32), ("transposes_v", i32)]
 
 
 class scalar_value(c.Union):
@@ -116,7 +116,7 @@ class kernel_info(c.Structure):
                 ("arch", i32), ("tile_m", i32), ("tile_n", i32), ("warps", i32), ("stages", i32),
                 ("registers", i32), ("spill_bytes", i32), ("shared_bytes", i32),
                 ("cubin_bytes", i64), ("compile_seconds", c.c_double), ("source", c.c_char * 16),
-                ("compiler", c.c_char * 48), ("tier", c.c_char * 16), ("scheduled", i32), ("reserved0", i32),
+                ("compiler", c.c_char * 48), ("tier", c.c_char * 16), ("scheduled", i32), ("transposes_v", i32),
                 ("fallback", c.c_char * 16), ("launched", c.c_char * 16)]
 
 
@@ -177,6 +177,7 @@ FUNCTIONS = {  # name: (result, arguments)
     "kernel_bounds_report": (i32, (ptr, i32, _err)),
     "cpu_attention": (i32, (ptr, ptr, _args, c.POINTER(cpu_options), _err)),
     "v_chunks": (i64, (i64, i32)),
+    "transposes_v": (i32, (i32, i64)),
     "quantize": (i32, (ptr, c.POINTER(quantize_args), _err)),
     "quantizer_get": (i32, (_out, ptr, c.POINTER(quantize_variant), _err)),
     "quantizer_free": (None, (ptr,)),

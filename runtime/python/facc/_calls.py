@@ -1,7 +1,7 @@
 """What a call of attention() comes to: its program, its kernel, its launch; or
 the CPU path."""
 from . import _abi, _mods
-from ._core import Launch, Program, cpu_attention, default_context
+from ._core import _lib, Launch, Program, cpu_attention, default_context
 from ._error import Error
 from ._sequences import lse_shape, need_layout, out_shape
 from ._tensor import array, cuda_index, dtype_name, empty_like, is_aligned, maybe_array
@@ -55,6 +55,13 @@ def dropout_of(dropout_p, seed, offset):
     return {} if dropout_p == 0 else dict(dropout_p=dropout_p, seed=seed, offset=offset)
 
 
+def transposes_v(q, k, cu_seqlens_q):
+    """Whether the kernel is to transpose V; packed sequences count as equally long."""
+    rows = q.shape[-2] // max(1, cu_seqlens_q.shape[0] - 1) if cu_seqlens_q is not None else q.shape[-2]
+    group = q.shape[-3] // k.shape[-3] if k.shape[-3] else 1
+    return bool(_lib.facc_transposes_v(q.shape[-1], rows * group))
+
+
 def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
         block_mask, sinks, fp8=None, **call):
     """Output and LSE, which is None if it is not wanted."""
@@ -83,6 +90,8 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
         more["centred_v"] = (fp8 is not None and fp8.v_mean is not None) or k.shape[-2] < 4096
         if fp8 is not None and fp8.has_blocks:
             more["block_scales"] = True
+        if (fp8 is None or fp8.v_image is None) and is_aligned(v) and transposes_v(q, k, cu_seqlens_q):
+            more["transposes_v"] = True
     if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],

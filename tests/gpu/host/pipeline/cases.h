@@ -447,7 +447,7 @@ static const float *draw_descales(long long (&stride)[3], int heads, long long b
     return x;
 }
 
-// What the launch brings for FP8; V as an image.
+// What the launch brings for FP8; V as an image, unless the kernel makes it.
 static void place_fp8(long long rows_kv, const Element *natural, const long long (&from)[3])
 {
     KernelArgs &a = c->args;
@@ -468,6 +468,8 @@ static void place_fp8(long long rows_kv, const Element *natural, const long long
         f.v_mean_stride[0] = a.Hkv * kHeadDimV;
         f.v_mean_stride[1] = kHeadDimV;
     }
+    if (kTransposesV)
+        return;
     const long long chunks = c->packed ? facc_v_chunk(rows_kv, a.B) : (rows_kv + 31) / 32 + 3;
     constexpr int kChunk = 32 * kHeadDimV;
     unsigned char *image = c->take<unsigned char>((c->packed ? 1 : a.B) * a.Hkv * chunks * kChunk);

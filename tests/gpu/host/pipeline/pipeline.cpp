@@ -70,9 +70,9 @@ static int load_box(const simt::Load &load, bool starts)
         memcpy(&map, load.map, sizeof map);
     unsigned char *to = simt::m.cta->shared + load.dst;
     const int bytes = load.bytes ? load.bytes
-                                 : map.rows * (map.tensor > 2   ? kExtraRowBytes
-                                               : map.tensor < 2 ? kRowBytesQK
-                                                                : 128);
+                                 : map.rows * (map.tensor > 2           ? kExtraRowBytes
+                                               : map.tensor < 2 || kFp8 ? kRowBytesQK
+                                                                        : 128);
     if (kTags) {
         unsigned tag = kNoTag;
         if (!starts) {
@@ -279,9 +279,18 @@ static bool reads(const simt::Product &p, unsigned address)
 static const char *role_of(int warp)
 {
     static const char *const producers[] = {"scheduler", "K loader", "V loader",
-                                            kTables ? "tables" : "idle"};
+                                            kTables ? "tables" : "other half of V"};
     static const char *const groups[] = {"group 0", "group 1", "group 2"};
     return warp < kConsumerWarps ? groups[warp / 4] : producers[warp - kConsumerWarps];
+}
+
+template <class B, class Spoil, class Name>
+static void name_natural(B &natural, const Spoil &spoil, const Name &name)
+{
+    for (int i = 0; i < kNaturalSlots; ++i) {
+        name(natural.natural_full[i], "natural_full", i);
+        name(natural.natural_empty[i], "natural_empty", i, spoil(i));
+    }
 }
 
 // Names; and slots hold garbage once they are let go.
@@ -315,6 +324,9 @@ static void name_barriers(simt::Cta &cta)
         name(control.k_empty[i], "k_empty", i, spoil(cta.shared + at.k(i), kTags ? 4 : kBytesK));
         name(control.v_empty[i], "v_empty", i, spoil(cta.shared + at.v(i), kTags ? 4 : kBytesV));
     }
+    if constexpr (kTransposesV)
+        name_natural(
+            control, [&](int i) { return spoil(cta.shared + at.natural(i), kBytesV); }, name);
     for (unsigned i = 0; i < kTableSlots; ++i) {
         name(control.table_full[i], "table_full", i);
         // Not the diagonals, which the next tile's are copied from.

@@ -36,6 +36,31 @@ inline uint4 load_shared_16(unsigned address)
     return v;
 }
 
+// Matrices of 8 by 8 pairs of bytes, whose rows are at the addresses of eight lanes each; turned: a
+// lane has rows 2 (lane % 4) and the next of column lane / 4.
+inline void ldmatrix_x4_trans(unsigned (&r)[4], unsigned address)
+{
+    const int lane = threadIdx.x % 32;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned *rows = simt::meet(address, 8);
+        unsigned short pair[2];
+        for (int half = 0; half < 2; ++half)
+            memcpy(&pair[half],
+                   simt::m.cta->shared + rows[8 * i + lane % 4 * 2 + half] + lane / 4 * 2, 2);
+        r[i] = pair[0] | static_cast<unsigned>(pair[1]) << 16;
+    }
+}
+
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector)
+{
+    unsigned r = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned n = selector >> 4 * i & 7;
+        r |= ((n < 4 ? a : b) >> n % 4 * 8 & 255) << 8 * i;
+    }
+    return r;
+}
+
 inline unsigned bf16_bits(float x)
 {
     unsigned bits;
