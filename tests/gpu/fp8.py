@@ -1,14 +1,18 @@
 """The FP8 kernels of sm90 on a GPU: against f64 on the dequantised inputs, edges, accuracy as in FlashAttention-3's
 paper, speed beside cuDNN's bf16.
 
-    python3 tests/gpu/fp8.py [check] [accuracy] [long] [time]     (default: all but time)
+    python3 tests/gpu/fp8.py [check] [accuracy] [long] [inside] [time]     (default: check accuracy long)
                              [--only TEXT] [--seconds S] [--rounds N]
 
-check: a minute, most of it compiles (FACC_CACHE keeps them); accuracy and long: half a minute each; time: three
-minutes. --seconds: no new case or row begins after that, with what is left said. The last line counts failures.
+check: all cases with V transposed before the kernel and inside it; compiles side by side first: half a minute with 16
+cores. accuracy and long: half a minute each. inside: from which length on V is better transposed before, half a minute.
+time: three minutes. --seconds: no new case or row begins after that, with what is left said. The last line counts
+failures.
 """
 import argparse
+import concurrent.futures
 import math
+import os
 import sys
 import time
 
@@ -296,19 +300,19 @@ def long(_over):
 
 # ---- time -----------------------------------------------------------------------
 
-def launch_of(name, x, out, tensors=None, image=False, centred=True):
+def launch_of(name, x, out, tensors=None, image=False, centred=True, inside=False):
     """A bound launch; all that a call does is inside: V's transposition, too, unless image."""
     fp8 = facc.Fp8.of(*x)
     if not image:
         fp8.v_image = None
     kernel = program(name).kernel(dtype="e4m3", out_dtype="bf16", head_dim=out.shape[3], head_dim_v=out.shape[3],
-                                  device=0, layout="aligned", centred_v=centred, block_scales=fp8.has_blocks)
+                                  device=0, layout="aligned", centred_v=centred, block_scales=fp8.has_blocks, transposes_v=inside)
     return kernel.prepare(*(y.data for y in x), out, None, tensors=tensors, fp8=fp8)
 
 
 def times(over, rounds):
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    print("TFLOP/s (ratio to cuDNN bf16); V is transposed inside the time but in `image`", flush=True)
+    print("TFLOP/s (ratio to cuDNN bf16); V is transposed first (fp8), in the kernel (inside), or not (image)", flush=True)
     rows = [(128, 8192), (128, 16384), (128, 2048), (256, 8192), (64, 8192)]
     for D, S in rows:
         for causal in (False, True):
@@ -325,13 +329,14 @@ def times(over, rounds):
                     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
             contestants, keep = {"cudnn bf16": cudnn}, []
 
-            def add(name, mod, per="tensor", image=False, mean=False, centred=True):
+            def add(name, mod, per="tensor", image=False, mean=False, centred=True, inside=False):
                 x = [facc.quantize(t.contiguous(), per=per, mean=mean and n == 2, image=image and n == 2,
                                    power_of_two=per == 128 and n == 2) for n, t in enumerate((q, k, v))]
                 out = torch.empty(B, S, H, D, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
-                contestants[name] = launch_of(mod, x, out, captured(mod, H, S), image, centred)
+                contestants[name] = launch_of(mod, x, out, captured(mod, H, S), image, centred, inside)
                 keep.append((x, out))
             add("fp8", base)
+            add("inside", base, inside=True)
             add("image", base, image=True)
             add("mean", base, mean=True, image=True)
             if D < 256:
@@ -348,11 +353,92 @@ def times(over, rounds):
     return 0
 
 
+def inside(over, rounds):
+    """Microseconds with V transposed in the kernel, before it, and not at all; and what facc_transposes_v says."""
+    shapes = [(D, S, causal, group) for S in (1024, 2048, 4096, 8192) for D in (128, 64, 256) for causal in (False, True)
+              for group in ((1, 4) if D == 128 and not causal else (1,))]
+
+    def make(D, S, causal, group):
+        B, H = 16384 // S, 2048 // D
+        x = [facc.quantize(normal(B, h, S, D, seed=n).bfloat16(), image=n == 2)
+             for n, h in enumerate((H, H // group, H // group))]
+        out = torch.empty(B, S, H, D, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+        mod = "causal" if causal else "none"
+        return {"inside": launch_of(mod, x, out, inside=True), "before": launch_of(mod, x, out),
+                "image": launch_of(mod, x, out, image=True)}, (x, out)
+    compile_all([lambda s=s, i=i: launch_of("causal" if s[2] else "none", [facc.quantize(
+        normal(1, 1, 32, s[0]).bfloat16(), image=n == 2) for n in range(3)], torch.empty(
+            1, 1, 32, s[0], dtype=torch.bfloat16, device="cuda"), inside=i) for s in shapes for i in (False, True)])
+    for D, S, causal, group in shapes:
+        if over():
+            print(f"not timed: S {S} D {D} and on")
+            break
+        launches, keep = make(D, S, causal, group)
+        t = interleaved(launches, rounds)
+        best, says = t["inside"] < t["before"], bool(facc._calls._lib.facc_transposes_v(D, S * group))
+        print(f"S {S:5} D {D:3} {'causal' if causal else 'full  '} {group} heads to a KV head: "
+              + "  ".join(f"{n} {t[n] * 1e3:.1f}" for n in t)
+              + f"  inside/before {t['inside'] / t['before']:.3f}" + ("" if best == says else "  (chosen otherwise)"), flush=True)
+        del launches, keep
+    return 0
+
+
+class Known(Exception):
+    """A case asks for a kernel."""
+
+
+def compile_all(todo):
+    """What these functions ask for first, side by side; they are run as far as their first launch."""
+    kernels, quantizers = {}, {}
+    launch, kernel = facc._fp8._launch, facc.Program.kernel
+
+    def note_kernel(program, **variant):
+        kernels[program, tuple(sorted(variant.items()))] = None
+        raise Known
+
+    def note_quantizer(context, a, x, dtype, stream, error):
+        quantizers[facc._fp8.dtype_name(x, "x"), dtype, int(x.shape[3]), a.hadamard, bool(a.mean.data), bool(a.image.data)] = None
+    facc._fp8._launch, facc.Program.kernel = note_quantizer, note_kernel
+    for f in todo:
+        try:
+            f()
+        except Known:
+            pass
+        except Exception as e:  # said when it runs
+            print(f"not compiled ahead: {type(e).__name__}: {e}", flush=True)
+    facc._fp8._launch, facc.Program.kernel = launch, kernel
+
+    def make(key):
+        try:
+            if len(key) == 2:
+                key[0].kernel(**dict(key[1]))
+            else:
+                stored = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[key[0]]
+                x = torch.zeros(1, 1, 32, key[2], dtype=stored, device="cuda")
+                facc.quantize(x, key[1], hadamard=1 if key[3] else None, mean=key[4], image=key[5])
+        except Exception as e:
+            print(f"FAILED to compile: {type(e).__name__}: {e}", flush=True)
+    start = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(make, [*kernels, *quantizers]))
+    print(f"{len(kernels)} kernels and {len(quantizers)} quantisers in {time.monotonic() - start:.1f} s", flush=True)
+
+
+def transposed(inside, f):
+    """f, with V transposed in the kernel, or before it."""
+    def run_it():
+        facc._calls.transposes_v = lambda *_: inside
+        return f()
+    return run_it
+
+
 def check(over, only):
     failed = count = 0
-    for name, case in cases():
-        if only not in name:
-            continue
+    todo = [(name + ", inside" * inside, transposed(inside, case)) for name, case in cases()
+            for inside in ((False, True) if "image" not in name else (False,))]
+    todo = [x for x in todo if only in x[0]]
+    compile_all([case for _, case in todo])
+    for name, case in todo:
         if over():
             print("stopped: time is up")
             break
@@ -363,7 +449,8 @@ def check(over, only):
             text = f"{type(e).__name__}: {e}"
         bad = bool(text) and not text[0].isdigit()
         failed += bad
-        print(("FAILED " if bad else "ok     ") + f"{name}: {text}", flush=True)
+        if bad or only:
+            print(("FAILED " if bad else "ok     ") + f"{name}: {text}", flush=True)
     print(f"{count} cases, {failed} failed", flush=True)
     return failed
 
@@ -388,7 +475,7 @@ def main():
             break
         print(f"== {part}", flush=True)
         failed += {"check": lambda: check(over, args.only), "accuracy": lambda: accuracy(over), "long": lambda: long(over),
-                   "time": lambda: times(over, args.rounds)}[part]()
+                   "inside": lambda: inside(over, args.rounds), "time": lambda: times(over, args.rounds)}[part]()
     print(f"{failed} failed")
     return failed != 0
 

@@ -123,27 +123,28 @@ def milliseconds(run, rounds=15):
 
 def time_all():
     """Share of the speed at which a copy moves as many bytes: reads (two where a scale of more than a block
-    or a mean comes first), codes, the image. 256 MB and more, so that nothing stays in L2."""
-    print(f"{'':44}{'ms':>9}{'GB/s':>8}{'copy':>8}{'share':>7}")
+    or a mean comes first), codes, the image. 256 MB and more, so that nothing stays in L2. A line for each D."""
+    print("share of a copy's speed (GB/s)")
     for D in 64, 128, 256:
+        line = []
         x = torch.randn(8, 2048 // D * 2, 8192 * 64 // D // 2, D, device="cuda", dtype=torch.bfloat16)
         size = x.numel()
         for name, reads, writes, more in (
-                ("blocks of 128 rows", 1, 1, dict(per=128)),
-                ("blocks of 128 rows, hadamard", 1, 1, dict(per=128, hadamard=1)),
+                ("128 rows", 1, 1, dict(per=128)),
+                ("+hadamard", 1, 1, dict(per=128, hadamard=1)),
                 ("head", 2, 1, dict(per="head")),
-                ("head, hadamard", 2, 1, dict(per="head", hadamard=1)),
+                ("+hadamard", 2, 1, dict(per="head", hadamard=1)),
                 ("tensor", 2, 1, dict(per="tensor")),
-                ("V: blocks of 128, mean, image", 2, 2, dict(per=128, mean=True, image=True)),
-                ("V: head, mean, image", 2, 2, dict(per="head", mean=True, image=True))):
+                ("V 128 rows+mean+image", 2, 2, dict(per=128, mean=True, image=True)),
+                ("V head+mean+image", 2, 2, dict(per="head", mean=True, image=True))):
             moved = size * (2 * reads + writes)
             y = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
             z = torch.empty_like(y)
             copy = milliseconds(lambda: z.copy_(y))
             ms = milliseconds(lambda: facc.quantize(x, **more))
-            print(f"D {D} {name:40}{ms:9.3f}{moved / ms * 1e-6:8.0f}{moved / copy * 1e-6:8.0f}{copy / ms:7.2f}",
-                  flush=True)
+            line.append(f"{name} {copy / ms:.2f} ({moved / ms * 1e-6:.0f})")
             del y, z
+        print(f"D {D}: " + ", ".join(line), flush=True)
 
 
 def main():
