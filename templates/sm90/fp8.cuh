@@ -148,9 +148,9 @@ __device__ __forceinline__ void load_natural(const KernelArgs &args, const Work 
 // step across. Registers are short: addresses are one of each side, but for constants.
 __device__ __forceinline__ void transpose_tile(unsigned from, unsigned to, unsigned part)
 {
-    constexpr int kMine = kHeadDimV / 32 / kTransposers;                        // across
-    constexpr int kAcross = kMine < 4 ? kMine : 4, kDown = kAcross < 4 ? 2 : 1; // at once
-    constexpr int kUnits = kRowBytesQK / 16, kFarther = 2 * kTransposers;       // of 16 bytes
+    constexpr int kMine = kHeadDimV / 32 / kTransposers; // across; then how many at once
+    constexpr int kAcross = kMine > 4 ? 2 : kMine, kDown = kMine < 4 ? 2 : 1;
+    constexpr int kUnits = kRowBytesQK / 16, kFarther = 2 * kTransposers; // of 16 bytes
     static_assert(!kTransposesV || (kMine > 0 && kTileN % (16 * kDown) == 0), "whole steps");
     const unsigned lane = threadIdx.x % 32, matrix = lane / 8, row = lane % 8;
     const unsigned swizzle = kUnits == 8 ? row : row / 2;
@@ -160,7 +160,7 @@ __device__ __forceinline__ void transpose_tile(unsigned from, unsigned to, unsig
     const unsigned first = lane < 16 ? 0x6420 : 0x7531, second = first ^ (0x6420 ^ 0x7531);
 #pragma unroll 1
     for (int down = 0; down < kTileN / 16; down += kDown)
-#pragma unroll 1
+#pragma unroll
         for (int across = 0; across < kMine; across += kAcross) {
             unsigned x[kDown][kAcross][4];
 #pragma unroll

@@ -78,7 +78,7 @@ FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "ali
                 "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks"] + [
                     f"{name}+transposes" for name in (
                         "plain.3.2.4", "plain.2.2+promotes", "causal.2.1", "alibi.3.2.4+blocks", "packed.2.2", "packed_causal.3.1+promotes",
-                        "reverse.2.2", "tables.3.2", "bias.3.1")]
+                        "reverse.2.2", "tables.3.2", "tables.2.1+blocks", "bias.3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 PLANE_FILE, SHAPE_FILE = "sm90/plane.cuh", "sm90/shape.cuh"
