@@ -177,8 +177,9 @@ __device__ __forceinline__ void transpose_tile(unsigned from, unsigned to, unsig
 #pragma unroll
                 for (int j = 0; j < kAcross; ++j) {
                     const unsigned(&y)[4] = x[i][j];
-                    const unsigned at = to + down / 2 * (FACC_V_CHUNK * kHeadDimV) ^ (down + i) % 2
-                                                                                         << 4;
+                    const int half = (down + i) % 2; // of a chunk
+                    const unsigned at = to + down / 2 * (FACC_V_CHUNK * kHeadDimV) ^
+                                        static_cast<unsigned>(half << 4);
                     store_matrices(
                         at + 1024 * kTransposers * (across + j),
                         uint4{__byte_perm(y[0], y[1], first), __byte_perm(y[0], y[1], second),

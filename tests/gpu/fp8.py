@@ -427,8 +427,12 @@ def compile_all(todo):
 def transposed(inside, f):
     """f, with V transposed in the kernel, or before it."""
     def run_it():
+        chosen = facc._calls.transposes_v
         facc._calls.transposes_v = lambda *_: inside
-        return f()
+        try:
+            return f()
+        finally:
+            facc._calls.transposes_v = chosen
     return run_it
 
 

@@ -171,7 +171,7 @@ MUTATIONS = [
     (FP8_FILE, "    c.v_empty[slot].wait_empty(load, kStages);\n    transpose_tile", "    transpose_tile", "fp8.plain.3.2.4+transposes"),
     (FP8_FILE, "tiles.v(slot), part);", "tiles.v(slot), 0);", "fp8.plain.3.2.4+transposes"),
     (FP8_FILE, "(row >> 2 ^ (matrix & 1))", "(matrix & 1)", "fp8.causal.2.1+transposes"),
-    (FP8_FILE, "(down + i) % 2 << 4", "i % 2 << 4", "fp8.tables.3.2+transposes"),
+    (FP8_FILE, "half = (down + i) % 2;", "half = i % 2;", "fp8.causal.2.1+transposes"),
     # items and Q
     (VISITS, "if (holds)\n                    return kNextBehind;", "", "tags.listed.2.1"),
     (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
