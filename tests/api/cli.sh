@@ -365,6 +365,11 @@ want 1 'are for e4m3 and e5m2; q, k and v are f32' "$facc" run $qkv --descale-v 
 want 2 '--per wants --dtype e4m3 or e5m2' "$facc" check $qkv --per head
 want 2 '--per is tensor, head or a number' "$facc" quantize q.npy --per 33 -o x.npy --descale y.npy
 want 2 '--hadamard and --centre-v go with --per' "$facc" check $qkv --dtype e4m3 --hadamard
+# V transposed in the kernel where few queries read each key
+want 0 'the kernel transposes it tile by tile' "$facc" explain --mask 'q >= kv' --dtype e4m3 --random 8,16,16,2048,2048,128
+want 0 'a launch transposes it first' "$facc" explain --mask 'q >= kv' --dtype e4m3 --random 1,16,2,2048,2048,128
+want 0 '"transposes_v":.true' "$facc" explain --mask 'q >= kv' --dtype e4m3 --transpose-v --json
+want 1 'transposes_v is for e4m3 and e5m2' "$facc" explain --mask 'q >= kv' --transpose-v
 want 1 'hadamard: D is 16' "$facc" quantize q.npy --hadamard -o x.npy --descale y.npy
 want 1 'mean and hadamard exclude' "$facc" quantize q.npy --hadamard --v-mean m.npy -o x.npy --descale y.npy
 want 2 'one IN.npy is wanted' "$facc" quantize -o x.npy --descale y.npy
