@@ -230,7 +230,7 @@ MUTATIONS = [
     (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
-    (SOFTMAX_FILE, "kRawScores, kNarrow, kFlat>", "kRawScores, false, kFlat>", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "kRawScores, kNarrow, kFlat, kPlane>", "kRawScores, false, kFlat, kPlane>", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),
