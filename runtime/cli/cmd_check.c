@@ -30,8 +30,8 @@ static const char help[] =
     "  --json        for machines\n"
     "\n"
     "example: facc check examples/alibi_window.lua \\\n"
-    "                    --random 1,8,8,512,512,64 \\\n"
-    "                    --tensor slopes=slopes.npy --param window=128\n";
+    "                    --random 1,9,3,512,512,64 \\\n"
+    "             --tensor slopes=examples/data/slopes.npy --param window=128\n";
 
 static const char *const allowed[] = {JOB_OPTIONS, "check-bounds", "lse-limit",
                                       NULL};

@@ -143,6 +143,8 @@ P
 want 0 '"tflops"' "$facc" run --mask 'q >= kv and q - kv < 16' --random 1,2,1,33,40,24,8 --device cpu --json
 want 0 'passed' "$facc" check alibi.lua $qkv --tensor slopes=slopes.npy --param window=20
 want 0 'passed' "$facc" check --score 'score + t[h] * (kv - q)' --tensor t=slopes.npy $qkv --dtype bf16
+example=$("$facc" check --help | sed -n '/^example: /,$p' | sed 's/^example: facc//; s/\\$//' | tr -d '\n')
+want 0 'passed' sh -c 'cd "$1" && "$0" $2' "$facc" "$root" "$example"
 want 0 'median ms' "$facc" bench --mask 'q >= kv' --random 1,1,1,64,64,32 --rounds 3 --device cpu
 # the table of bench
 table="bench --device cpu --head-dim 16 --rounds 2"

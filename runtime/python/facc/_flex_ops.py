@@ -94,6 +94,11 @@ def as_int(trace, x, *_, **__):
                             f"facc.floor({x.text}))")
 
 
+def truncated(trace, x):
+    x = trace.number(x)
+    return x if x.kind == "i" else as_float(trace, as_int(trace, x))
+
+
 def converted(trace, x, *args, dtype=None, **_):
     for a in args:
         dtype = a if isinstance(a, torch.dtype) else dtype
@@ -229,14 +234,16 @@ OPERATIONS = {
     "log1p": lambda trace, x: OPERATIONS["log"](trace, add(trace, x, 1)),
     "expm1": lambda trace, x: sub(trace, OPERATIONS["exp"](trace, x), 1),
     "floor": rounding("floor"), "ceil": rounding("ceil"), "round": rounding("round"),
+    "trunc": truncated, "fix": truncated,
     "where": lambda trace, c, x, y: trace.where(c, x, y),
     "masked_fill": lambda trace, x, c, value: trace.where(c, value, x),
-    "to": converted, "type": converted, "float": as_float, "half": as_float, "bfloat16": as_float, "double": as_float,
-    "int": as_int, "long": as_int, "bool": lambda trace, x: trace.bool(x),
+    "to": converted, "type": converted, "type_as": converted, "float": as_float, "half": as_float,
+    "bfloat16": as_float, "double": as_float, "int": as_int, "long": as_int, "bool": lambda trace, x: trace.bool(x),
     "ones_like": filled(1), "zeros_like": filled(0), "full_like": filled(None), "new_ones": filled(1),
     "new_zeros": filled(0), "new_full": filled(None), "new_tensor": filled(None),
 }
-OF_FIRST = {"to", "type", "ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full", "new_tensor"}
+OF_FIRST = {"to", "type", "type_as", "ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full",
+            "new_tensor"}
 METHODS = {"where": lambda trace, x, c, y: trace.where(c, x, y)}  # whose operands come in another order
 VECTORS = {
     "getitem": lambda trace, tensor, indices: trace.index(tensor, indices),

@@ -51,7 +51,8 @@ def file_text(path, what):
     try:
         path = os.fspath(path)
     except TypeError:
-        raise Error(_abi.ERR_ARGUMENT, f"{what} must be text or the path of a Lua file, got {path!r}") from None
+        raise Error(_abi.ERR_ARGUMENT, f"{what} must be text or the path of a Lua file, got {path!r}"
+                    + (" (facc.flex takes mods in Python)" if callable(path) else "")) from None
     try:
         with open(path, "rb") as f:
             text = f.read().decode(errors="surrogateescape")

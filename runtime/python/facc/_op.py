@@ -51,7 +51,8 @@ def text_of(mod, what):
     try:
         return "" if mod is None else os.fsdecode(mod)
     except TypeError:
-        raise Error(_abi.ERR_ARGUMENT, f"{what} must be text or the path of a Lua file, got {mod!r}") from None
+        raise Error(_abi.ERR_ARGUMENT, f"{what} must be text or the path of a Lua file, got {mod!r}"
+                    + (" (facc.flex takes mods in Python)" if callable(mod) else "")) from None
 
 
 def dropout_fields(dropout_p, seed, offset):

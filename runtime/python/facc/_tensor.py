@@ -58,11 +58,25 @@ def cuda_index(x):
 
 
 def refuse_gradient(x, what, torch):
-    """There is no backward yet; a silently missing gradient would be worse
-    than an error."""
+    """There is no backward yet, and no forward mode; a silently missing gradient
+    would be worse than an error."""
     if x.requires_grad and torch.is_grad_enabled():
         raise Error(_abi.ERR_UNSUPPORTED, f"{what} requires a gradient, and facc has no backward "
                     "yet: detach it, or call inside torch.no_grad()")
+    forward = torch.autograd.forward_ad
+    if forward._current_level >= 0 and forward.unpack_dual(x).tangent is not None:
+        raise Error(_abi.ERR_UNSUPPORTED, f"{what} has a tangent, and facc has no derivatives yet: detach it")
+
+
+def torch_address(x, what):
+    """Of the memory that holds x's values as they are."""
+    if x.is_neg():
+        raise Error(_abi.ERR_ARGUMENT, f"{what} is a view with the negative bit: give {what}.resolve_neg()")
+    try:
+        return x.data_ptr()
+    except RuntimeError:
+        raise Error(_abi.ERR_UNSUPPORTED, f"{what} has no memory of its own: sparse tensors, torch.vmap and "
+                    "torch.func.jvp are not supported") from None
 
 
 def fill(view, x, what, writable=False):
@@ -73,11 +87,15 @@ def fill(view, x, what, writable=False):
     if rank > _abi.MAX_DIMS:
         raise Error(_abi.ERR_ARGUMENT, f"{what} has rank {rank}; at most {_abi.MAX_DIMS}")
     if torch is not None or isinstance(x, Array):
+        device = cuda_index(x)
         if torch is not None:
             refuse_gradient(x, what, torch)
+            view.data = torch_address(x, what)
         elif writable and x.read_only:
             raise Error(_abi.ERR_ARGUMENT, f"{what} is read-only")
-        view.data, strides, device = x.data_ptr(), x.stride(), cuda_index(x)
+        else:
+            view.data = x.data_ptr()
+        strides = x.stride()
     else:
         view.data, strides, device = *_numpy_memory(x, what, writable), -1
     view.dtype, view.rank = _abi.DTYPES[name][0], rank

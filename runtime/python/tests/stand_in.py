@@ -16,6 +16,9 @@ class Tensor:
     def get_device(self):
         return self.index
 
+    def is_neg(self):
+        return False
+
     def data_ptr(self):
         return self.values.ctypes.data
 
@@ -38,5 +41,5 @@ def torch(recording=False, capturing=False):
     return types.SimpleNamespace(
         cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: capturing),
         Tensor=Tensor, uint8="uint8", float32="float32", float16="float16", is_grad_enabled=lambda: recording,
-        empty=empty,
+        autograd=types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1)), empty=empty,
         _C=types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: CURRENT_STREAM + device))

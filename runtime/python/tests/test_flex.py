@@ -59,7 +59,8 @@ def mods():
 
     def casts(score, b, h, q, kv):
         z = (score * 7).to(torch.int32) + (q > kv).int() + (score > 0).to(torch.float32)
-        return torch.where(flag[kv].logical_not(), z.float() * 0.1, score.to(torch.bfloat16).float() * 0 + score)
+        w = torch.trunc((q - kv) / 7) + torch.fix(kv - q) * 0.1 + (q * 0.5).type_as(kv)
+        return torch.where(flag[kv].logical_not(), z.float() * 0.1, score.to(torch.bfloat16).float() * 0 + score) + w
     return {
         "none": (None, None), "causal": (None, causal), "window": (None, window_mask), "prefix": (None, prefix),
         "documents": (None, theirs.and_masks(causal, same_document)),

@@ -159,6 +159,8 @@ class Messages(unittest.TestCase):
         self.assertIn("'slopes' is missing", e.message)
         for bad in 5, ["q >= kv"], facc:
             self.refused("ARGUMENT", mask_mod=bad)
+        e = self.refused("ARGUMENT", mask_mod=lambda b, h, q, kv: q >= kv)
+        self.assertIn("facc.flex takes mods in Python", e.message)
         e = self.refused("ARGUMENT", score_mod=FUNCTION, tensors={"slopes": SLOPES, "a b": SLOPES})
         self.assertIn("'a b' is not a name", e.message)
         self.refused("SCRIPT", program="local facc = require 'facc'\nreturn 5")

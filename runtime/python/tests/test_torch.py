@@ -140,6 +140,27 @@ class Compile(unittest.TestCase):
                 with torch.no_grad():
                     self.agree(f(*inputs), facc.attention(*(x.detach() for x in inputs)))
 
+    def test_what_memory_does_not_hold_is_refused(self):
+        """Views that only say that values are negated, tangents, tensors of tensors."""
+        q, k, v = qkv()
+        slopes = torch.ones(4)
+        with self.assertRaisesRegex(facc.Error, r"k is a view with the negative bit: give k.resolve_neg\(\)"):
+            facc.attention(q, torch._neg_view(k), v)
+        with self.assertRaisesRegex(facc.Error, "tensor 's' is a view with the negative bit"):
+            facc.attention(q, k, v, score_mod="score + s[h]", tensors={"s": torch._neg_view(slopes)})
+        self.agree(facc.attention(torch._neg_view(q).resolve_neg(), k, v), facc.attention(-q, k, v))
+        with torch.autograd.forward_ad.dual_level():
+            for n, name in enumerate("qkv"):
+                inputs = [q, k, v]
+                inputs[n] = torch.autograd.forward_ad.make_dual(inputs[n], torch.ones_like(inputs[n]))
+                with self.assertRaisesRegex(facc.Error, f"{name} has a tangent"):
+                    facc.attention(*inputs)
+            self.agree(facc.attention(q, k, v), facc.attention(q.clone(), k, v))
+        with self.assertRaisesRegex(facc.Error, "q has no memory"):
+            torch.vmap(facc.attention)(q[None], k[None], v[None])
+        with self.assertRaisesRegex(facc.Error, "q has no memory"):
+            facc.attention(q.to_sparse(), k, v)
+
     def test_errors_say_where(self):
         def f(q, k, v):
             return facc.attention(q, k, v, mask_mod="function(b, h, q, kv)\n  return q.x > kv\nend")
