@@ -24,15 +24,15 @@ static bool readable(const facc_tensor *v, bool no_data, const char *stage,
                     ALIGN);
 }
 
-/* Query rows to each key from which on a pass over V is the faster way. Of the
- * prototype: 2,048 full and causal +3 and +12 % with V transposed in the
- * kernel, 8,192 -6 and -2 %. */
-enum { PASS_FROM = 6144 };
-
+/* A pass over V costs by keys, transposing it in the kernel by keys and query
+ * tiles. On an H200, B * S = 16,384, time in the kernel over time with a pass:
+ * D 128, S 2,048 full 0.947, causal 0.909; 8,192 full 1.001, causal 0.982, four
+ * heads to a KV head 1.012; D 64, 8,192 0.989, 0.972; D 256, S 1,024 0.949,
+ * 0.868; 2,048 1.029, 0.954; 4,096 1.090, 1.025 (two groups of warps hide less
+ * of it). */
 int32_t facc_transposes_v(int32_t head_dim, int64_t q_rows)
 {
-    (void)head_dim; /* one number for all, until others are measured */
-    return q_rows < PASS_FROM;
+    return q_rows <= (head_dim <= 128 ? 8192 : 1024);
 }
 
 static int64_t slabs_of(const struct args_sizes *z, int64_t chunks)

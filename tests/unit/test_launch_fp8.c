@@ -183,6 +183,7 @@ START_TEST(inside_or_before)
     ck_assert(facc_transposes_v(128, 0) && facc_transposes_v(128, 2048));
     ck_assert(!facc_transposes_v(128, 16384));
     ck_assert(!facc_transposes_v(64, INT64_MAX));
+    ck_assert(facc_transposes_v(256, 1024) && !facc_transposes_v(256, 2048));
 }
 END_TEST
 
