@@ -192,7 +192,7 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     const unsigned slot = load % kTableSlots;
     const int kv0 = v.tile * kTileN;
     Rows rows;
-    if constexpr (kHasRows) {
+    if constexpr (kHasRows && !kRowsLate) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int r = row_in_tile() + 8 * half;

@@ -93,6 +93,9 @@ constexpr unsigned kTableSlots = kPlanes ? kPlaneSlots : kStages;
 constexpr int kColBytes = kTableSlots * kColTableBytes, kDiagBytes = kTableSlots * kDiagTableBytes;
 constexpr bool kHasRows = !__is_empty(Variant::Row);
 constexpr bool kRowsShared = kHasRows && kRowTableBytes <= kRoom;
+// Elsewhere they are made in each thread for each tile; with planes by what reads them, so that
+// offsets of their loads take no registers where elements are copied.
+constexpr bool kRowsLate = kHasRows && !kRowsShared && kPlanes;
 constexpr int kRoomOfCols = kRoom - (kRowsShared ? kRowTableBytes : 0);
 constexpr bool kStageCol = Variant::kStageCol && kColBytes <= kRoomOfCols;
 constexpr int kRoomOfDiags = kRoomOfCols - (kStageCol ? kColBytes : 0);

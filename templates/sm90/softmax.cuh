@@ -75,15 +75,30 @@ __device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d
         return d;
 }
 
+// The rows as they are given, or late.
+__device__ __forceinline__ const Rows &rows_now(const KernelArgs &args, const Work &w,
+                                                const Rows &given, Rows &late)
+{
+    if constexpr (!kRowsLate)
+        return given;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        late[0][half] = Variant::row(
+            args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * half);
+    return late;
+}
+
 // Against the references as they are. total: of the weights of this thread, for state.sum. False
 // (of the whole warp): the weights are no good. kFlat: in a tile whose diagonals have one value.
 // kPlane: in one whose captured elements are copied.
 template <bool kFlat, bool kPlane = false>
 __device__ __forceinline__ bool
-weigh_by_references(const KernelArgs &args, const Work &w, const Rows &rows, const Stage &stage,
+weigh_by_references(const KernelArgs &args, const Work &w, const Rows &given, const Stage &stage,
                     int slot, int kv0, float multiplier, const Scores &s, const RowState &state,
                     Weights &p, float (&total)[2])
 {
+    Rows late;
+    const Rows &rows = rows_now(args, w, given, late);
     Cells at(args, w, rows, slot, kv0);
     PlaneCells<kPlane> plane(kPlane ? plane_beside(stage, slot) : 0);
     constexpr bool kMovedHere = is_moved<Variant, kFlat, kPlane>();
@@ -162,10 +177,12 @@ __device__ __forceinline__ void apply_copied(const KernelArgs &args, const Work 
 // product with the scale were joined with the reference in one FMA. `factor` is what sums and
 // output so far are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
-                                              const Rows &rows, const Stage &stage, int slot,
+                                              const Rows &given, const Stage &stage, int slot,
                                               int kv0, Scores &s, RowState &state, Weights &p,
                                               float (&factor)[2])
 {
+    Rows late;
+    const Rows &rows = rows_now(args, w, given, late);
     Tops tops;
     if (kPlanes && w.is_copied())
         apply_copied(args, w, rows, stage, slot, kv0, s, tops);

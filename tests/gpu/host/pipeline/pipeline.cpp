@@ -466,7 +466,7 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
             if (memcmp(&x, &stage.diag[slot][i], sizeof x))
                 simt::fail(simt::text("KV tile %d is not flat", kv0 / kTileN));
         }
-    if constexpr (kHasRows) {
+    if constexpr (kHasRows && !kRowsLate) {
         const Variant::Row x = Variant::row(args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp);
         if (memcmp(&x, &rows[0][0], sizeof x))
             simt::fail("other rows");
