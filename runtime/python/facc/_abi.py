@@ -214,6 +214,9 @@ def load():
         raise ImportError("libfacc.so was not found; set FACC_LIBRARY to its path\n  "
                           + "\n  ".join(failures))
     for name, (result, arguments) in FUNCTIONS.items():
-        f = getattr(library, "facc_" + name)
+        try:
+            f = getattr(library, "facc_" + name)
+        except AttributeError:
+            raise ImportError(f"{path} is not the library of this package: it has no facc_{name}") from None
         f.restype, f.argtypes = result, arguments
     return library

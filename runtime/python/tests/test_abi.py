@@ -9,6 +9,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -80,6 +81,13 @@ class Abi(unittest.TestCase):
         self.assertLessEqual({n for n in names if not n.endswith("_")}, set(self.abi.STATUS.values()))
         for name in self.abi.FUNCTIONS:
             self.assertIn(f"facc_{name}(", header)
+
+    def test_other_libraries(self):
+        """C's own stands for one that lacks a function."""
+        for path, text in ("libc.so.6", r"libc\.so\.6 is not the library of this package: it has no facc_version"), \
+                ("/nowhere/libfacc.so", "was not found; set FACC_LIBRARY"):
+            with mock.patch.dict(os.environ, FACC_LIBRARY=path), self.assertRaisesRegex(ImportError, text):
+                self.abi.load()
 
 
 if __name__ == "__main__":
