@@ -65,10 +65,15 @@ static void print_work(const struct roof *r)
                    i < 5 && l->tensor_bytes[i + 1] > 0 ? "," : "");
     if (l->kv_share < 0.9995)
         printf("; %.1f %% of K and V are looked at", 100 * l->kv_share);
-    printf("\nintensity %.4g FLOP/B; the ridge is at %.4g: %s\n", r->intensity,
-           r->ridge,
-           r->intensity >= r->ridge ? "above it, memory is not the limit"
-                                    : "below it, memory limits");
+    printf("\nintensity %.4g FLOP/B; the ridge is at %.4g: ", r->intensity,
+           r->ridge);
+    if (r->intensity >= r->ridge)
+        puts("above it, memory is not the limit");
+    else if (r->limiter == ROOF_MEMORY)
+        puts("below it, memory limits");
+    else /* whole tiles are computed, exponentials, K and V read often */
+        printf("below it memory is the limit as a rule, here: %s\n",
+               roof_unit_name(&r->machine, r->limiter));
 }
 
 static void print_units(const struct roof *r)

@@ -237,6 +237,8 @@ assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 2
 P
 # one query for each head: far below the peak, since tiles are whole; the picture says so
 want 0 'limited by tensor cores' "$facc" explain --random 8,32,8,1,8192,128 --gpu H200 --picture decode.svg
+want 0 'below it memory is the limit as a rule, here: tensor cores$' "$facc" explain --random 8,32,8,1,8192,128 --gpu H200
+want 0 'below it, memory limits$' "$facc" explain --random 8,8,8,128,128,128 --gpu H200
 n=$((n + 1))
 "$python" - <<'P' || bad=$((bad + 1))
 import xml.etree.ElementTree as xml
