@@ -38,11 +38,12 @@ static cu_result q_launch(cu_function f, unsigned gx, unsigned gy, unsigned gz,
     return 0;
 }
 
-static facc_ctx *make_ctx(void)
+static facc_ctx *make_ctx(bool no_jit)
 {
     facc_options o = FACC_OPTIONS_INIT;
     facc_ctx *ctx;
     o.cache_mode = 3;
+    o.no_jit = no_jit;
     ck_assert_int_eq(facc_ctx_create(&ctx, &o, NULL), FACC_OK);
     return ctx;
 }
@@ -152,7 +153,7 @@ static void check_refusals(facc_quantizer *q)
 START_TEST(launches)
 {
     facc_error err = FACC_ERROR_INIT;
-    facc_ctx *ctx = make_ctx();
+    facc_ctx *ctx = make_ctx(false);
     facc_quantizer *q = NULL, *again = NULL;
     facc_quantize_variant v = variant_of(QD);
     const facc_status s = facc_quantizer_get(&q, ctx, &v, &err);
@@ -199,7 +200,7 @@ enum { N_REFUSALS = sizeof refusals / sizeof *refusals };
 START_TEST(refused)
 {
     facc_error err = FACC_ERROR_INIT;
-    facc_ctx *ctx = make_ctx();
+    facc_ctx *ctx = make_ctx(false);
     facc_quantizer *q = NULL;
     facc_quantize_variant v = variant_of(refusals[_i].dim);
     v.from = refusals[_i].from;
@@ -215,8 +216,23 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Manifests have no quantizers: they are not told to be the way out. */
+START_TEST(no_jit)
+{
+    facc_error err = FACC_ERROR_INIT;
+    facc_ctx *ctx = make_ctx(true);
+    facc_quantizer *q = NULL;
+    facc_quantize_variant v = variant_of(64);
+    ck_assert_int_eq(facc_quantizer_get(&q, ctx, &v, &err), FACC_ERR_NO_JIT);
+    ck_assert_ptr_nonnull(strstr(err.message, "quantize bf16 e4m3 64 sm_90"));
+    ck_assert_ptr_nonnull(strstr(err.message, "facc_quantizer_get for sm_90"));
+    ck_assert_ptr_null(strstr(err.message, "FACC_MANIFEST"));
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {launches};
-    return run_tests("quantizer", refused, N_REFUSALS, tests, 1);
+    const TTest *const tests[] = {launches, no_jit};
+    return run_tests("quantizer", refused, N_REFUSALS, tests, 2);
 }
