@@ -31,7 +31,8 @@ static const char help[] =
     "\n"
     "example: facc check examples/alibi_window.lua \\\n"
     "                    --random 1,9,3,512,512,64 \\\n"
-    "             --tensor slopes=examples/data/slopes.npy --param window=128\n";
+    "             --tensor slopes=examples/data/slopes.npy --param "
+    "window=128\n";
 
 static const char *const allowed[] = {JOB_OPTIONS, "check-bounds", "lse-limit",
                                       NULL};
