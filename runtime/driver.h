@@ -21,6 +21,21 @@ typedef struct CUfunc_st *cu_function;
 typedef struct CUstream_st *cu_stream;
 typedef struct CUevent_st *cu_event;
 
+/* As cuda.h has them: how cuLaunchKernelEx launches. */
+struct cu_launch_attribute {
+    int id, pad;
+    union {
+        int allowed;
+        unsigned char bytes[64];
+    } value;
+};
+struct cu_launch {
+    unsigned grid[3], block[3], shared;
+    cu_stream stream;
+    struct cu_launch_attribute *attributes;
+    unsigned n;
+};
+
 /* Values of cuda.h. */
 enum {
     CU_ERROR_INVALID_VALUE = 1,
@@ -44,7 +59,8 @@ enum {
     CU_MAP_SWIZZLE_32B = 1,
     CU_MAP_SWIZZLE_64B = 2,
     CU_MAP_SWIZZLE_128B = 3,
-    CU_MAP_L2_256B = 3
+    CU_MAP_L2_256B = 3,
+    CU_LAUNCH_OVERLAP = 6 /* …_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
 };
 
 /* One row per entry: field, exported name, parameters. All return
@@ -98,7 +114,9 @@ enum {
 #define DRIVER_OPTIONAL(E)                                                     \
     E(TensorMapEncodeTiled, "cuTensorMapEncodeTiled",                          \
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *,      \
-       const uint32_t *, const uint32_t *, int, int, int, int))
+       const uint32_t *, const uint32_t *, int, int, int, int))                \
+    E(LaunchKernelEx, "cuLaunchKernelEx",                                      \
+      (const struct cu_launch *, cu_function, void **, void **))
 
 enum { DRIVER_MAX_DEVICES = 64 };
 

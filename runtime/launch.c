@@ -299,6 +299,27 @@ static int forward_grid(const struct ready *r, int device)
     return work < most ? work : most;
 }
 
+/* Family sm90's kernels, those of its schedules too, wait by themselves for
+ * what comes before them (common/overlap.cuh). Drivers before CUDA 12.3 do not
+ * take that in a capture. */
+static bool may_overlap(const struct ready *r)
+{
+    return select_is_sm90(&r->plan->config) && r->drv->LaunchKernelEx &&
+           r->drv->version >= 12030;
+}
+
+static cu_result launch_overlapping(const struct driver *drv, cu_function f,
+                                    const struct cu_launch *plain,
+                                    void **params)
+{
+    struct cu_launch_attribute overlap = {.id = CU_LAUNCH_OVERLAP,
+                                          .value.allowed = 1};
+    struct cu_launch l = *plain;
+    l.attributes = &overlap;
+    l.n = 1;
+    return drv->LaunchKernelEx(&l, f, params, NULL);
+}
+
 /* One kernel; all of a launch take the same arguments. */
 static bool enqueue(const struct ready *r, int device, enum entry e,
                     union packed *args, cu_stream stream, struct diag *d)
@@ -316,10 +337,18 @@ static bool enqueue(const struct ready *r, int device, enum entry e,
     } else if (e == ENTRY_SUMMARIZE) {
         threads = FACC_SUMMARIZE_THREADS;
     }
+    const cu_function f = atomic_load(&m->function[device][e]);
+    if (may_overlap(r)) {
+        const struct cu_launch l = {.grid = {(unsigned)grid, 1, 1},
+                                    .block = {threads, 1, 1},
+                                    .shared = shared,
+                                    .stream = stream};
+        return driver_ok(r->drv, launch_overlapping(r->drv, f, &l, params),
+                         stage_name, "cuLaunchKernelEx", d);
+    }
     return driver_ok(r->drv,
-                     r->drv->LaunchKernel(atomic_load(&m->function[device][e]),
-                                          (unsigned)grid, 1, 1, threads, 1, 1,
-                                          shared, stream, params, NULL),
+                     r->drv->LaunchKernel(f, (unsigned)grid, 1, 1, threads, 1,
+                                          1, shared, stream, params, NULL),
                      stage_name, "cuLaunchKernel", d);
 }
 

@@ -1,6 +1,7 @@
 // The records that summaries of rows and of columns are kept in, by tile, by window of 32 KV tiles,
 // by granule: summaries.cuh makes them, tile_row.cuh reads them.
 #pragma once
+#include "common/overlap.cuh"
 #include "common/sequences.cuh"
 
 constexpr int kGranule = FACC_GRANULE;

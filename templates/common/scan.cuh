@@ -10,6 +10,7 @@ constexpr bool kScans = Variant::kScanned || kBlockMask;
 extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
     facc_block_classes(const __grid_constant__ KernelArgs args)
 {
+    start_of_maker();
     if constexpr (kBlockMask) {
         const int cols = args.block_cols;
         const long long first = blockIdx.x * static_cast<long long>(cols);
@@ -107,6 +108,7 @@ FACC_FN int scan_tile(const KernelArgs &args, const TileRow &row, int group, int
 extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
     facc_scan(const __grid_constant__ KernelArgs args)
 {
+    start_of_maker();
     if constexpr (kScans) {
         __shared__ unsigned work[kGroups], masked[kGroups];
         const int groups = args.tiling.groups, width = tile_n(args);

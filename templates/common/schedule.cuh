@@ -134,6 +134,7 @@ FACC_FN void list_tiles(const KernelArgs &args, const TileRow &row, int id, Entr
 extern "C" __global__ void __launch_bounds__(FACC_PREPARE_THREADS)
     facc_schedule(const __grid_constant__ KernelArgs args)
 {
+    start_of_maker();
     const int id = blockIdx.x * (FACC_PREPARE_THREADS / 32) + threadIdx.x / 32;
     if (id >= args.schedule.max_rows)
         return;
@@ -251,6 +252,7 @@ FACC_FN int sum_before(int *values, int *sums)
 extern "C" __global__ void __launch_bounds__(FACC_ORDER_THREADS)
     facc_order(const __grid_constant__ KernelArgs args)
 {
+    start_of_maker();
     __shared__ int ends[RowSort::kBins * RowSort::kWarpsHere];
     __shared__ int sums[RowSort::kWarpsHere], most;
     const struct facc_schedule &s = args.schedule;

@@ -110,6 +110,7 @@ FACC_FN void summarize_rows(const KernelArgs &args, int id, int group)
 extern "C" __global__ void __launch_bounds__(FACC_SUMMARIZE_THREADS)
     facc_summarize(const __grid_constant__ KernelArgs args)
 {
+    start_of_maker();
     int id = blockIdx.x;
     if constexpr (KvSide::kHas) {
         const int windows =

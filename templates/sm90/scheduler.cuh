@@ -3,6 +3,7 @@
 #pragma once
 #include "common/blocks.cuh"
 #include "common/items.cuh"
+#include "common/overlap.cuh"
 #include "sm90/shape.cuh"
 
 // A fixed order of items that gives all CTAs about the same work where work falls evenly from the
@@ -180,6 +181,13 @@ __device__ __forceinline__ void make_rows(const KernelArgs &args, Control &c, co
         c.q_full[buffer][g].arrive();
 }
 
+// True: descriptions read no memory, so that the first is there when the launch before is over.
+__device__ __forceinline__ bool described_early(const KernelArgs &args)
+{
+    return !FACC_SCHEDULED && !kFp8 && kNumTensors == 0 && !args.cu_seqlens_q && !args.seqused_q &&
+           !args.seqused_kv;
+}
+
 // By one warp.
 __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &c,
                                                const Tiles &tiles)
@@ -189,6 +197,8 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
     Counter counter(args);
     tma_prefetch_map(args.tensor_map[0]);
     prefetch_extra(args, 0);
+    if (!described_early(args))
+        wait_for_launches_before();
 #pragma unroll 1
     for (unsigned i = 0;; ++i) {
         Work &w = c.item[i % kItems];
@@ -209,6 +219,8 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
         if constexpr (kBlockScales)
             if (item.tile >= 0)
                 describe_blocks(args, w, w);
+        if (i == 0)
+            wait_for_launches_before();
         c.item_full[i % kItems].arrive();
         if (item.tile < 0)
             break;
@@ -218,6 +230,7 @@ __device__ __forceinline__ void schedule_items(const KernelArgs &args, Control &
         if constexpr (kRowsShared)
             make_rows(args, c, w, i);
     }
+    let_next_launch_start();
     if constexpr (FACC_SCHEDULED)
         Counter::close(args);
 }

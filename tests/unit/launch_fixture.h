@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct recorded {
-    int launches, odd, loads, unloads, pushes, pops;
+    int launches, overlapping, odd, loads, unloads, pushes, pops;
     int unwaited; /* copies and sets that nothing has waited for */
     cu_context current;
     struct seen {
@@ -181,6 +181,16 @@ static inline cu_result f_launch(cu_function f, unsigned gx, unsigned gy,
     else
         memcpy(rec.args, params[0], 1664); /* FP8's, or two maps, behind 1408 */
     return rec.launch_result;
+}
+
+static inline cu_result f_launch_ex(const struct cu_launch *l, cu_function f,
+                                    void **params, void **extra)
+{
+    rec.overlapping += l->n == 1 && l->attributes->id == CU_LAUNCH_OVERLAP &&
+                       l->attributes->value.allowed == 1;
+    return f_launch(f, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                    l->block[1], l->block[2], l->shared, l->stream, params,
+                    extra);
 }
 
 static inline cu_result f_encode(void *map, int type, uint32_t rank,

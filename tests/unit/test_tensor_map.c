@@ -471,6 +471,31 @@ START_TEST(packed_sequences)
 }
 END_TEST
 
+/* By drivers that take it, also in captures; never of family sm80, whose
+ * kernels do not wait. */
+START_TEST(overlapping_launches)
+{
+    struct made_kernel m;
+    make_sm90(&m, FACC_LAYOUT_ANY);
+    struct driver *drv = m.call.ctx->driver;
+    drv->LaunchKernelEx = f_launch_ex;
+    drv->version = 12020;
+    (void)launched(&m);
+    ck_assert_int_eq(rec.overlapping, 0);
+    drv->version = 12030;
+    (void)launched(&m);
+    ck_assert_int_eq(rec.launches, 1);
+    ck_assert_int_eq(rec.overlapping, 1);
+    ck_assert_str_eq(family_of(&m), "sm90");
+    m.call.args.q.stride[2] += 1; /* not for TMA */
+    (void)launched(&m);
+    ck_assert_str_eq(family_of(&m), "sm80");
+    ck_assert_int_eq(rec.launches, 1);
+    ck_assert_int_eq(rec.overlapping, 1);
+    drop_kernel(&m);
+}
+END_TEST
+
 /* (b, h) whose K and V together are some 32 MB; all sections alike. Launches
  * without a schedule have none. */
 static const struct {
@@ -602,6 +627,7 @@ int main(void)
                                   schedule_of_three_groups,
                                   workspace_of_two_codes,
                                   packed_sequences,
+                                  overlapping_launches,
                                   map_refused,
                                   driver_without_tensor_maps,
                                   half_loaded,
