@@ -388,6 +388,7 @@ static bool pack_sm90(const facc_kernel *k, union packed *args,
         (unsigned char(*)[128])(args->bytes + k->args_size);
     h->next_item = r->schedule.next_item;
     h->section_heads = r->schedule.section_heads;
+    h->last_section = r->schedule.last_section;
     return tensor_map_encode(r->drv, c, a, h->tensor_map, stage_name, d) &&
            (!c->dot || dot_map_encode(r->drv, &k->plans.dot, c->tile_n, a,
                                       &r->sizes, maps, stage_name, d));

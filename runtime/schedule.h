@@ -60,8 +60,8 @@ struct schedule {
     size_t bytes;        /* of the workspace, from args->workspace on */
     struct facc_schedule at;
     struct facc_tiling tiling;
-    int section_heads; /* family sm90, needed: as in kernel_args.h */
-    int *next_item;    /* two counters, or NULL */
+    int section_heads, last_section; /* family sm90, needed: kernel_args.h */
+    int *next_item;                  /* two counters, or NULL */
 };
 enum { SCHEDULE_ALIGN = 256 }; /* bytes: of the workspace, of each part */
 

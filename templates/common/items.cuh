@@ -31,14 +31,17 @@ struct Turn {
     int place, head;
 };
 
-FACC_FN Turn find_turn(const KernelArgs &args, unsigned number, int section_heads)
+// last_section: has all that is left, more than the others.
+FACC_FN Turn find_turn(const KernelArgs &args, unsigned number, int section_heads,
+                       int last_section = 0x7fffffff)
 {
     const struct facc_schedule &s = args.schedule;
     const int heads = (s.per_b ? 1 : args.B) * (s.per_h ? 1 : args.H);
     const int per_section = min(section_heads, heads) * s.max_rows;
-    const int section = number / per_section;
+    const int section = min(static_cast<int>(number / per_section), last_section);
     const int rest = number - section * per_section;
-    const int width = in_section(heads, section, section_heads);
+    const int width = section < last_section ? in_section(heads, section, section_heads)
+                                             : heads - section * section_heads;
     return Turn{rest / width, section * section_heads + rest % width};
 }
 

@@ -125,7 +125,7 @@ struct facc_kernel_header {
     unsigned dropout_key[2], dropout_offset; /* of common/philox.h */
     unsigned dropout_drops;                  /* of 65,536 */
     float dropout_scale;                     /* 65,536 / (65,536 - drops) */
-    int descale_block;
+    int last_section; /* sm90, schedule: the number of the section that has all that is left */
     const float *descale_q, *descale_k, *descale_v;
     long long descale_q_stride[2], descale_k_stride[2], descale_v_stride[2];
     /* scheduling */
@@ -144,7 +144,7 @@ struct facc_kernel_header {
     struct facc_schedule schedule;
     /* sm90 families */
     int *next_item;    /* two zeroed counters, to hand out work by; or 0: a fixed order */
-    int section_heads; /* schedule: (b, h) walked together, whose K and V stay in L2 */
+    int section_heads; /* schedule: (b, h) of a section, whose K and V stay in L2 */
     int zero;          /* 0, as the compiler must not know */
     struct facc_tiling tiling;
     long long sinks_stride;

@@ -87,7 +87,7 @@ class Counter
             first_ = false;
             if (number >= args.num_work)
                 return Item{0, 0, -1, 0};
-            const Turn turn = find_turn(args, number, args.section_heads);
+            const Turn turn = find_turn(args, number, args.section_heads, args.last_section);
             id_ = args.schedule.order[turn.place];
             const Item item = scheduled_item(args, turn.head, id_);
             if (item.tile >= 0)

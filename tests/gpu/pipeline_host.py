@@ -198,6 +198,7 @@ MUTATIONS = [
     (SCHEDULER, "c.item_empty[i % kItems].wait_empty(i, kItems);", ";", "tags.packed_causal.2.2"),
     (SCHEDULER, "c.q_empty[buffer][g].wait_empty(item, kQBuffers);", ";", "tags.listed.2.1"),
     (SCHEDULER, "args.next_item[0] = 0;", ";", "tags.packed.2.1"),
+    ("common/items.cuh", ": heads - section * section_heads;", ": section_heads;", "tags.listed.2.1"),
     # extra columns
     ("sm90/extra.cuh", "p.position + position", "position", "tags.dot.2.2"),
     ("common/extra.cuh", "p.other[n++] =", "p.other[0] =", "tags.dot.2.2"),

@@ -38,7 +38,7 @@ class Header(ctypes.Structure):
         ("page_size", ctypes.c_int), ("num_pages", ctypes.c_int),
         ("sinks", P), ("row_max", P), ("row_entropy", P),
         ("dropout_key", ctypes.c_uint * 2), ("dropout_offset", ctypes.c_uint), ("dropout_drops", ctypes.c_uint),
-        ("dropout_scale", ctypes.c_float), ("descale_block", ctypes.c_int),
+        ("dropout_scale", ctypes.c_float), ("last_section", ctypes.c_int),
         ("descale_q", P), ("descale_k", P), ("descale_v", P),
         ("descale_stride", ctypes.c_longlong * 6), ("q_tiles", ctypes.c_int),
         ("num_work", ctypes.c_int)]

@@ -496,17 +496,17 @@ START_TEST(overlapping_launches)
 }
 END_TEST
 
-/* (b, h) whose K and V together are some 32 MB; all sections alike. Launches
- * without a schedule have none. */
+/* (b, h) whose K and V together are some 16 MB; the last section has 500 tiles
+ * or all. Launches without a schedule have none. */
 static const struct {
-    int b, h, hkv, sq, skv, heads;
+    int b, h, hkv, sq, skv, heads, last;
 } sections[] = {
-    {2, 16, 16, 12000, 8192, 16},  /* 48 MB: two */
-    {2, 16, 16, 12000, 16384, 11}, /* 96 MB: three */
-    {2, 16, 4, 12000, 16384, 32},  /* 24 MB: one */
-    {2, 16, 16, 1152, 65536, 32},  /* 500 tiles at least: of 84 (b, h) */
-    {64, 16, 16, 192, 1920, 512},  /* 360 MB, but 500 tiles at least */
-    {1, 1, 1, 192, 192, 1},
+    {2, 16, 16, 12000, 8192, 11, 2}, /* 48 MB: 11, 11 and the 8 of 500 tiles */
+    {2, 16, 16, 12000, 16384, 5, 4}, /* 96 MB: 4 times 5, 12 */
+    {2, 16, 4, 12000, 16384, 21, 1}, /* 24 MB */
+    {2, 16, 16, 1152, 65536, 1, 0},  /* 500 tiles at least: of 84 (b, h) */
+    {64, 16, 16, 192, 1920, 46, 11}, /* 360 MB */
+    {1, 1, 1, 192, 192, 1, 0},
 };
 
 START_TEST(section_sizes)
@@ -514,14 +514,14 @@ START_TEST(section_sizes)
     struct made_kernel m;
     make_sm90(&m, FACC_LAYOUT_ALIGNED);
     facc_args *a = &m.call.args;
-    const int64_t b = sections[_i].b, h = sections[_i].h;
+    const int64_t b = sections[_i].b, heads = sections[_i].h;
     const int64_t hkv = sections[_i].hkv, skv = sections[_i].skv;
-    a->q = tensor(FACC_F16, 4, b, h, sections[_i].sq, D);
+    a->q = tensor(FACC_F16, 4, b, heads, sections[_i].sq, D);
     a->k = tensor(FACC_F16, 4, b, hkv, skv, D);
     a->v = tensor(FACC_F16, 4, b, hkv, skv, DV);
-    a->o = tensor(FACC_F16, 4, b, h, sections[_i].sq, DV);
+    a->o = tensor(FACC_F16, 4, b, heads, sections[_i].sq, DV);
     a->lse.data = NULL;
-    m.call.captured[0].shape[0] = h;
+    m.call.captured[0].shape[0] = heads;
     m.call.captured[1].shape[0] = b;
     m.call.captured[1].shape[1] = skv;
     ck_assert_int_eq(launched(&m).section_heads, 0);
@@ -529,7 +529,9 @@ START_TEST(section_sizes)
     load(&m);
     a->workspace_size = size_of(&m);
     a->workspace = (void *)(uintptr_t)0x7f0000000100;
-    ck_assert_int_eq(launched(&m).section_heads, sections[_i].heads);
+    const struct facc_kernel_header h = launched(&m);
+    ck_assert_int_eq(h.section_heads, sections[_i].heads);
+    ck_assert_int_eq(h.last_section, sections[_i].last);
     drop_kernel(&m);
 }
 END_TEST

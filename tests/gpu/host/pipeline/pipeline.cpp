@@ -656,6 +656,29 @@ static std::string check_all()
     return "";
 }
 
+// Sections have every place of every head once.
+static std::string check_sections(int shapes)
+{
+    for (int i = 0; i < shapes; ++i) {
+        KernelArgs a{};
+        a.B = draw(1, 3);
+        a.H = draw(1, 20);
+        a.schedule.max_rows = draw(1, 20);
+        a.section_heads = draw(1, a.B * a.H);
+        a.last_section = draw(0, (a.B * a.H - 1) / a.section_heads);
+        const int heads = a.B * a.H, work = heads * a.schedule.max_rows;
+        std::vector<int> given(work);
+        for (int n = 0; n < work; ++n) {
+            const Turn t = find_turn(a, n, a.section_heads, a.last_section);
+            if (t.place < 0 || t.place >= a.schedule.max_rows || t.head < 0 || t.head >= heads ||
+                given[t.head * a.schedule.max_rows + t.place]++)
+                return simt::text("sections of %d of %d heads, last %d: place %d of head %d",
+                                  a.section_heads, heads, a.last_section, t.place, t.head);
+        }
+    }
+    return "";
+}
+
 // The fixed order gives every query tile of every head to one CTA, whatever their numbers.
 static std::string check_fixed_order(int shapes)
 {
@@ -775,7 +798,7 @@ int main(int argc, char **argv)
     simt::m.role = role_of;
     int failed = 0;
     rng.seed(seed);
-    const std::string order = FACC_SCHEDULED ? "" : check_fixed_order(cases);
+    const std::string order = FACC_SCHEDULED ? check_sections(cases) : check_fixed_order(cases);
     if (!order.empty()) {
         printf("%s\n", order.c_str());
         return 1;
