@@ -205,9 +205,12 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     if constexpr (!kRawScores)
         scale_blocks(w, c_.stage, slot, s_);
     const float multiplier = kFactorOfItem ? multiplier_ : quick_multiplier(args_, w);
-    const bool careful = first_ || (kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked);
+    const bool masked = kMaskAtOnce ? kv0 + kTileN > w.kv_len : v.masked;
+    const bool careful = (!kGuesses && first_) || masked;
     float total[2];
-    rescale_ = false;
+    if (kGuesses && first_ && !masked)
+        guess_references(args_, w, s_, state_);
+    rescale_ = kGuesses && first_;
     if (careful || !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, multiplier, s_, state_, p,
                                   total)) {
         if (careful || !weights_hold(state_, p, total)) {

@@ -114,9 +114,11 @@ MUTATIONS = [
     (MAINLOOP, "if (visits_.is_dead(v.tile))", "if (false)", "tags.listed.3.2.4"),
     (MAINLOOP, "weigh_nothing(p, factor_);", "factor_[0] = factor_[1] = 1;", "tags.bounded.2.1"),
     (MAINLOOP, "kv0 + kTileN > w.kv_len : v.masked", "false : v.masked", "tags.at_once.2.1"),
-    (MAINLOOP, "careful = first_ || (kMask", "careful = (kMask", "tags.plain.3.1"),
     (MAINLOOP, "            total[0] = total[1] = 0.0f;\n", "", "numbers.causal.2.1"),
     (MAINLOOP, "    state_.sum[0] += total[0];\n", "", "tags.plain.2.2"),
+    (MAINLOOP, "(!kGuesses && first_) || masked", "masked", "tags.plain.3.1"),
+    (MAINLOOP, "if (kGuesses && first_ && !masked)", "if (kGuesses && !masked)", "tags.plain.2.1"),
+    (MAINLOOP, "rescale_ = kGuesses && first_;", "rescale_ = false;", "tags.plain.2.2"),
     (REFERENCES, "factor[0] = factor[1] = 1.0f;", "factor[0] = factor[1] = 0.0f;", "softmax.narrow.2.2"),
     # K, V, tables
     (PRODUCER, "c.k_empty[slot].wait_empty(load, kStages);", ";", "tags.plain.2.2"),

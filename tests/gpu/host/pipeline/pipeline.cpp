@@ -428,13 +428,13 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
     const bool first = v == expected.begin();
     const bool asked = kMaskAtOnce ? kv0 + kTileN > w.kv_len : v->masked; // cell by cell
     int &tried = simt::m.lane->tried;
-    if (quick && first)
+    if (quick && first && !kGuesses)
         simt::fail(what + "is the first and weighed against references");
     if (quick && asked)
         simt::fail(what + "is not masked");
     if (!quick && v->dead)
         simt::fail(what + "is weighed, but is dead");
-    if (!quick && !first && !asked && tried != tile)
+    if (!quick && (!first || kGuesses) && !asked && tried != tile)
         simt::fail(what + "is weighed exactly at once");
     tried = quick ? tile : -1;
     check_tag(q, 0, w.q_start + w.q0 + 64 * group, w.h, w.b, "Q");

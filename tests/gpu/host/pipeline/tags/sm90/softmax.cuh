@@ -16,6 +16,13 @@ inline void reset(RowState &state)
     state.reference[0] = state.reference[1] = 0.0f;
     state.sum[0] = state.sum[1] = 0.0f;
 }
+constexpr bool kGuesses = !kMasks && kGroups == 2;
+inline void guess_references(const KernelArgs &, const Work &, const Scores &, RowState &state)
+{
+    if (state.sum[0] != 0)
+        simt::fail("a reference is guessed that is there");
+    state.reference[1] = 1.0f;
+}
 inline void host_weigh(const Scores &s, Weights &p)
 {
     for (int i = 0; i < kTileN / 4; ++i)
@@ -40,7 +47,7 @@ inline bool weigh_quickly(const KernelArgs &args, const Work &w, const Rows &row
     const bool any = check_weights(args, w, rows, stage, slot, kv0, s, true);
     if (any && state.sum[0] == 0)
         simt::fail("sums are lost");
-    if (!any || !host_quick()) // without a reference weights are infinite
+    if (!(any || state.reference[1] == 1.0f) || !host_quick()) // without a reference: infinite
         return false;
     host_weigh(s, p);
     total[0] = 1.0f;
