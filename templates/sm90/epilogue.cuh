@@ -152,7 +152,7 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
 {
     constexpr float kLn2 = 0.693147180559945f;
     const Target to(w);
-    float by[2], o[kBlocksV][4];
+    float by[2], lse[2], o[kBlocksV][4];
     bool attends[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
         by[half] = kHasSinks ? factor * facc_rcp(sum) : facc_rcp(sum);
         if constexpr (kHasDropout)
             by[half] *= args.dropout_scale;
-        to.put_lse(args, half, attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing);
+        lse[half] = attends[half] ? (base + log2_fast(sum)) * kLn2 : nothing;
     }
     read_output(o);
     const Factors &factors = factors_of(w, rows, by, promoter);
@@ -182,6 +182,8 @@ __device__ __forceinline__ void write_output(const KernelArgs &args, const Work 
         store_staged(args, w, stage, o, factors, attends);
     else
         store_direct(args, to, o, factors, attends);
+    to.put_lse(args, 0, lse[0]); // last: its address is of no use to what comes before
+    to.put_lse(args, 1, lse[1]);
 }
 
 // Of an item in which no cell of this group counts.
