@@ -381,20 +381,19 @@ const char *score_plane_cell(struct emitter *e, const struct score_frame *f,
 /* --- the offset ---------------------------------------------------------- */
 
 struct addend {
-    enum { OF_SLOPE, OF_DIAGONAL, OF_ROW } kind; /* row: or tile */
-    ir_ref form, by; /* of a slope; another's value, IR_NONE */
+    bool of_row;     /* or tile; else a slope */
+    ir_ref form, by; /* of a slope; a row's value, IR_NONE */
     bool negative;
 };
 
 static bool is_addend(const struct emitter *e, ir_ref r, struct addend *out)
 {
-    const enum place home = expr_home(e, PLACE_SCORE, r);
-    if (out->kind == OF_SLOPE)
+    if (!out->of_row)
         return as_slope(e, PLACE_SCORE, r, &out->form, &out->by);
+    const enum place home = expr_home(e, PLACE_SCORE, r);
     out->form = r;
     out->by = IR_NONE;
-    return out->kind == OF_DIAGONAL ? home == PLACE_DIAG
-                                    : home == PLACE_ROW || home == PLACE_TILE;
+    return home == PLACE_ROW || home == PLACE_TILE;
 }
 
 /* A number of that kind that the text of r times log2(e) adds once, in the
@@ -447,7 +446,7 @@ static int count_in_cell(const struct emitter *e, const char *cell,
 
 void score_pick_addend(struct emitter *e, const struct score_frame *f)
 {
-    struct addend slope = {.kind = OF_SLOPE}, row = {.kind = OF_ROW};
+    struct addend slope = {.of_row = false}, row = {.of_row = true};
     e->addend = IR_NONE;
     if (!find_cell_addend(e, f, &slope) && find_cell_addend(e, f, &row))
         e->addend = row.form;
@@ -456,7 +455,7 @@ void score_pick_addend(struct emitter *e, const struct score_frame *f)
 const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell)
 {
-    struct addend a = {.kind = e->addend == IR_NONE ? OF_SLOPE : OF_ROW};
+    struct addend a = {.of_row = e->addend != IR_NONE};
     if (!find_cell_addend(e, f, &a))
         return NULL;
     const char *name = member_name(
@@ -472,29 +471,6 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
             e->plane.load != IR_NONE ? "        moved.by.moved = true;\n" : "");
     return writer_format(e, "        moved%s %s= by;\n", member,
                          a.negative ? "-" : "+");
-}
-
-const char *score_flat_offset(struct emitter *e, const struct score_frame *f,
-                              const char *cell)
-{
-    struct addend a = {.kind = OF_DIAGONAL};
-    if (!find_cell_addend(e, f, &a))
-        return NULL;
-    const char *name = member_name(e, PLACE_DIAG, MEMBER_LOG2, a.form, IR_NONE);
-    if (count_in_cell(e, cell, name) != 1)
-        return NULL;
-    const char *member = strchr(name, '.');
-    return writer_format(e, "        moved%s = facc_moved(d%s, %sby);\n",
-                         member, member, a.negative ? "-" : "");
-}
-
-bool score_reads_diagonals(const struct emitter *e, const char *cell)
-{
-    for (int k = 0; k < e->n_members; k++)
-        if (e->member[k].place == PLACE_DIAG &&
-            count_in_cell(e, cell, e->member[k].name) > 0)
-            return true;
-    return false;
 }
 
 /* --- the cheap form ------------------------------------------------------ */

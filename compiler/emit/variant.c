@@ -261,18 +261,6 @@ static void add_cell(const struct emitter *e, struct strbuf *out,
     strbuf_addf(out, "        return %s;\n    }\n", result);
 }
 
-/* A diagonal's value that makes scores `by` more. */
-static void add_flat_offset(struct strbuf *out, const char *statement)
-{
-    if (statement)
-        strbuf_addf(
-            out,
-            "\n    static FACC_FN Diag offset_diag(const Diag &d, float "
-            "by)\n    {\n        Diag moved = d;\n%s        return "
-            "moved;\n    }\n",
-            statement);
-}
-
 /* A base whose scores are `by` more. */
 static void add_offset(struct strbuf *out, const char *statement)
 {
@@ -322,9 +310,7 @@ struct texts {
     const char *score, *mask, *multiplier, *shift;
     const char *offset;          /* statement of offset_by, or NULL */
     const char *offset_of_plane; /* the same for plane_score alone, or NULL */
-    const char *flat;            /* statement of offset_diag, or NULL */
     const char *narrow;          /* Tile's member for the cheap form, or NULL */
-    bool has_flat;               /* the score reads values of diagonals */
     bool has_score, has_mask, reverse, needs_score, always_partial;
 };
 
@@ -411,11 +397,6 @@ static void add_variant(struct emitter *e, const struct texts *t,
                 emit_bool(t->offset != NULL));
     strbuf_addf(out, "    static constexpr bool kHasNarrow = %s;\n",
                 emit_bool(t->narrow != NULL));
-    const bool has_flat = t->has_flat && is_staged(e, PLACE_DIAG);
-    strbuf_addf(out, "    static constexpr bool kHasFlat = %s;\n",
-                emit_bool(has_flat));
-    strbuf_addf(out, "    static constexpr bool kHasFlatOffset = %s;\n",
-                emit_bool(has_flat && t->flat != NULL));
     strbuf_addf(out, "    static constexpr bool kStageCol = %s;\n",
                 emit_bool(is_staged(e, PLACE_COL)));
     strbuf_addf(out, "    static constexpr bool kStageDiag = %s;\n\n",
@@ -432,7 +413,6 @@ static void add_variant(struct emitter *e, const struct texts *t,
     add_constant(out, "shift", t->shift);
     add_cell(e, out, "float score", PLACE_SCORE, t->score);
     add_offset(out, t->offset ? t->offset : t->offset_of_plane);
-    add_flat_offset(out, has_flat ? t->flat : NULL);
     add_narrow(out, t->narrow);
     add_cell(e, out, "bool mask", PLACE_MASK, t->mask);
     add_plane(e, &t->plane, out);
@@ -513,9 +493,7 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
     writer_count_uses(e, PLACE_SCORE, frame->inner);
     score_pick_addend(e, frame);
     t->score = writer_bare(e, score_cell(e, frame));
-    t->has_flat = score_reads_diagonals(e, t->score);
     t->offset = score_offset(e, frame, t->score);
-    t->flat = score_flat_offset(e, frame, t->score);
     write_plane(e, frame, t);
     t->narrow = score_narrow(e, frame);
     t->multiplier = expr_float_const(e, frame->multiplier);

@@ -208,12 +208,6 @@ const char *score_plane_cell(struct emitter *e, const struct score_frame *f,
  * in the Base called moved. NULL: none does. */
 const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell);
-/* Likewise one that makes the Diag called moved do so, by the one value of
- * diagonals that the cell adds. */
-const char *score_flat_offset(struct emitter *e, const struct score_frame *f,
-                              const char *cell);
-/* Whether the cell's text reads values of diagonals. */
-bool score_reads_diagonals(const struct emitter *e, const char *cell);
 /* The name of Tile's facc_narrow, the score's cheap form; NULL: none. */
 const char *score_narrow(struct emitter *e, const struct score_frame *f);
 /* Its value: by * tanh(alpha * scale * s). */

@@ -66,7 +66,6 @@ struct Cells {
     int kv0, kv_first;
     int buffer; // of the stage
     Variant::Base base[kBlocksM][2];
-    Variant::Diag diag[kBlocksM][2]; // of all cells, where the tile is flat: set by who says so
     CellBlocks blocks;
 
     __device__ __forceinline__ Cells(const KernelArgs &args, const Work &w, const Rows &rows,
@@ -94,10 +93,8 @@ template <class V, class... X> __device__ __forceinline__ float plane_score(cons
 
 // Score and mask (each if asked for) of one block of eight columns, from accumulators s to x. kRaw:
 // without a score_mod x is s, else in log2 units. kNarrow: x is narrow_score()'s, and `widest` its.
-// kFlat: the diagonals' values are those of `at`. kPlane: the captured elements of the cells are
-// `plane`'s.
-template <bool kScore, bool kMask, bool kRaw, bool kNarrow = false, bool kFlat = false,
-          bool kPlane = false>
+// kPlane: the captured elements of the cells are `plane`'s.
+template <bool kScore, bool kMask, bool kRaw, bool kNarrow = false, bool kPlane = false>
 __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &w, const Rows &rows,
                                             const Stage &stage, const Cells &at, int n,
                                             const Scores &s, float (&x)[kBlocksM][4],
@@ -119,8 +116,7 @@ __device__ __forceinline__ void score_block(const KernelArgs &args, const Work &
             const int m = i / 2, half = i % 2, q = at.q_first + 8 * i;
             const int d =
                 at.row_in_tile + 8 * i - (at.kv_first - at.kv0) - c; // q - kv - (q0 - kv0)
-            const Variant::Diag diag = kFlat ? at.diag[m][half]
-                                       : Stage::kHasDiag
+            const Variant::Diag diag = Stage::kHasDiag
                                            ? stage.diag[at.buffer][d + kTileN - 1]
                                            : Variant::diag(args, w.t, q - at.kv_first - c);
             const float raw = s[m][n][2 * half + e];
@@ -154,8 +150,8 @@ __device__ __forceinline__ void apply_block(const KernelArgs &args, const Work &
                                             Tops &tops, const float *plane = nullptr)
 {
     float x[kBlocksM][4];
-    score_block<kScore, kMask, kRaw, false, false, kPlane>(args, w, rows, stage, at, n, s, x,
-                                                           nullptr, plane);
+    score_block<kScore, kMask, kRaw, false, kPlane>(args, w, rows, stage, at, n, s, x, nullptr,
+                                                    plane);
 #pragma unroll
     for (int i = 0; i < 4 * kBlocksM; ++i)
         s[i / 4][n][i % 4] = x[i / 4][i % 4];

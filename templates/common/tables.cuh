@@ -10,40 +10,15 @@ struct alignas(sizeof(Variant::Col) == 4   ? 8
     Variant::Col of[2];
 };
 
-template <bool kWords> struct UnitOf {
-    using Type = unsigned char;
-};
-template <> struct UnitOf<true> {
-    using Type = unsigned;
-};
-
 constexpr int kDiagonals = kTileM + kTileN - 1;
 constexpr int kColTableBytes = kTileN / 2 * static_cast<int>(sizeof(ColPair));
 constexpr int kDiagTableBytes = kDiagonals * static_cast<int>(sizeof(Variant::Diag));
 
-// How many of a tile's diagonals are alike, from the newest one on: those that the tile before in
-// the order of visits does not have.
-template <int kBuffers, bool kThere> struct AlikeDiagonals {
-};
-template <int kBuffers> struct AlikeDiagonals<kBuffers, true> {
-    int alike[kBuffers];
-};
-
-// kBuffers: tiles that are being written or read. kFlats: where all diagonals of a tile are alike,
-// that is told.
-template <int kBuffers, bool kCols, bool kDiags, bool kFlats = false>
-struct CellTables : AlikeDiagonals<kBuffers, kDiags && kFlats> {
-    static constexpr bool kHasCol = kCols, kHasDiag = kDiags, kHasFlat = kDiags && kFlats;
-    static constexpr int kNewest = Variant::kReverse ? kDiagonals - 1 : 0;
+// kBuffers: tiles that are being written or read.
+template <int kBuffers, bool kCols, bool kDiags> struct CellTables {
+    static constexpr bool kHasCol = kCols, kHasDiag = kDiags;
     ColPair col[kBuffers][kCols ? kTileN / 2 : 1];
     Variant::Diag diag[kBuffers][kDiags ? kDiagonals : 1];
-
-    // Of a slot that fill_next filled: all diagonals are alike, and this is their value.
-    __device__ __forceinline__ bool is_flat(int slot) const
-    {
-        return this->alike[slot] >= kDiagonals;
-    }
-    __device__ __forceinline__ Variant::Diag flat(int slot) const { return diag[slot][kNewest]; }
 
     // Those of the tile of q0 and kv0, by kFillThreads threads.
     template <int kFillThreads>
@@ -77,43 +52,13 @@ struct CellTables : AlikeDiagonals<kBuffers, kDiags && kFlats> {
                     else
                         diag[slot][i + kTileN] = before[i];
             }
-            const int first = follows ? kFirstNew : 0, end = follows ? first + kTileN : kDiagonals;
-            make<32, kAtOnce>(diag[slot], first, end,
+            make<32, kAtOnce>(diag[slot], follows ? kFirstNew : 0,
+                              follows ? kFirstNew + kTileN : kDiagonals,
                               [&](int i) { return diag_of(args, t, q0, kv0, i); });
-            if constexpr (kFlats)
-                count_alike(slot, first, end, follows);
         }
     }
 
   private:
-    // Bit by bit; structs hold words, or bools alone.
-    static __device__ __forceinline__ bool same(const Variant::Diag &a, const Variant::Diag &b)
-    {
-        using Unit = UnitOf<sizeof(Variant::Diag) % 4 == 0>::Type;
-        const Unit *x = reinterpret_cast<const Unit *>(&a), *y = reinterpret_cast<const Unit *>(&b);
-        bool all = true;
-#pragma unroll
-        for (unsigned i = 0; i < sizeof(Variant::Diag) / sizeof(Unit); ++i)
-            all &= x[i] == y[i];
-        return all;
-    }
-
-    // After diagonals [first, end), the new ones, are made.
-    __device__ __forceinline__ void count_alike(int slot, int first, int end, bool follows)
-    {
-        __syncwarp(); // other lanes have written there
-        const int before = (slot + kBuffers - 1) % kBuffers;
-        const Variant::Diag newest = flat(slot);
-        bool all = true;
-        for (int i = first + threadIdx.x % 32; i < end; i += 32)
-            all &= same(diag[slot][i], newest);
-        int n = __any_sync(~0u, !all) ? 0 : end - first;
-        if (n > 0 && follows && same(flat(before), newest))
-            n += this->alike[before];
-        __syncwarp(); // all lanes have read
-        this->alike[slot] = min(n, kDiagonals);
-    }
-
     static __device__ __forceinline__ Variant::Diag
     diag_of(const KernelArgs &args, const Variant::Tile &t, int q0, int kv0, int i)
     {

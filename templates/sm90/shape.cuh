@@ -155,9 +155,7 @@ constexpr bool kTables = kStageCol || kStageDiag || kBlockScales || kPlanes;
 // Producer warps that follow runs: for V, for tables or, where there are none, for V, too.
 constexpr int kFollowers = kTables || kTransposesV ? 2 : 1;
 constexpr int kTransposers = kTables ? 1 : 2; // those for V, where it is transposed here
-// True: tiles whose diagonals are all alike are weighed by one value.
-constexpr bool kFlats = Variant::kHasFlat && kStageDiag && !kFp8 && !kPlanes;
-struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag, kFlats>, ScaleTables<kBlockScales> {
+struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBlockScales> {
 };
 
 // Of one thread, for its rows g and g + 8.

@@ -51,28 +51,13 @@ __device__ __forceinline__ void weigh_block(const float (&x)[4], int n, float mu
     }
 }
 
-// True: there scores come with minus the row's reference in them: by their base, or in flat tiles
-// by the value of the diagonals.
-constexpr bool kMovedBase = Variant::kHasScore && Variant::kHasOffset && !kNarrow;
-template <bool kFlat>
-constexpr bool kMoved = kMovedBase || (kFlat && Variant::kHasFlatOffset && !kNarrow);
-
-template <class V, bool kFlat, bool kPlane> __host__ __device__ constexpr bool is_moved()
+// True: there scores come with minus the row's reference in them.
+template <class V, bool kPlane> __host__ __device__ constexpr bool is_moved()
 {
     if constexpr (kPlane)
         return V::Plane::kOffset;
     else
-        return kMoved<kFlat>;
-}
-
-// Asked only where the Variant has it.
-template <class V>
-__device__ __forceinline__ typename V::Diag moved_diag(const typename V::Diag &d, float by)
-{
-    if constexpr (V::kHasFlatOffset)
-        return V::offset_diag(d, by);
-    else
-        return d;
+        return V::kHasScore && V::kHasOffset && !kNarrow;
 }
 
 // The rows as they are given, or late.
@@ -89,9 +74,9 @@ __device__ __forceinline__ const Rows &rows_now(const KernelArgs &args, const Wo
 }
 
 // Against the references as they are. total: of the weights of this thread, for state.sum. False
-// (of the whole warp): the weights are no good. kFlat: in a tile whose diagonals have one value.
-// kPlane: in one whose captured elements are copied.
-template <bool kFlat, bool kPlane = false>
+// (of the whole warp): the weights are no good. kPlane: in a tile whose captured elements are
+// copied.
+template <bool kPlane>
 __device__ __forceinline__ bool
 weigh_by_references(const KernelArgs &args, const Work &w, const Rows &given, const Stage &stage,
                     int slot, int kv0, float multiplier, const Scores &s, const RowState &state,
@@ -101,7 +86,7 @@ weigh_by_references(const KernelArgs &args, const Work &w, const Rows &given, co
     const Rows &rows = rows_now(args, w, given, late);
     Cells at(args, w, rows, slot, kv0);
     PlaneCells<kPlane> plane(kPlane ? plane_beside(stage, slot) : 0);
-    constexpr bool kMovedHere = is_moved<Variant, kFlat, kPlane>();
+    constexpr bool kMoved = is_moved<Variant, kPlane>();
     constexpr int kSums = kNarrow ? 1 : 2; // per row: registers are short
     float offset[2], sum[2][kSums] = {}, widest = 0.0f, most[2];
 #pragma unroll
@@ -111,19 +96,16 @@ weigh_by_references(const KernelArgs &args, const Work &w, const Rows &given, co
         settle_now(most[half]); // not behind the sums
         if constexpr (kNarrow)  // has the shift in it, unlike references
             offset[half] -= Variant::shift(args, w.t);
-        if constexpr (kPlane ? kMovedHere : kMovedBase)
+        if constexpr (kMoved)
             at.base[0][half] = Variant::offset_by(at.base[0][half], offset[half]);
-        if constexpr (kFlat)
-            at.diag[0][half] =
-                kMovedBase ? stage.flat(slot) : moved_diag<Variant>(stage.flat(slot), offset[half]);
     }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n) {
         float x[kBlocksM][4], elements[4];
         plane.load(n, elements);
-        score_block<true, kMaskAtOnce, kRawScores, kNarrow, kFlat, kPlane>(
-            args, w, rows, stage, at, n, s, x, &widest, elements);
-        weigh_block<kMovedHere>(x[0], n, multiplier, offset, p, sum);
+        score_block<true, kMaskAtOnce, kRawScores, kNarrow, kPlane>(args, w, rows, stage, at, n, s,
+                                                                    x, &widest, elements);
+        weigh_block<kMoved>(x[0], n, multiplier, offset, p, sum);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -139,14 +121,10 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                                               int kv0, float multiplier, const Scores &s,
                                               const RowState &state, Weights &p, float (&total)[2])
 {
-    if constexpr (kFlats)
-        if (stage.is_flat(slot))
-            return weigh_by_references<true>(args, w, rows, stage, slot, kv0, multiplier, s, state,
-                                             p, total);
     if constexpr (kPlanes)
         if (w.is_copied())
-            return weigh_by_references<false, true>(args, w, rows, stage, slot, kv0, multiplier, s,
-                                                    state, p, total);
+            return weigh_by_references<true>(args, w, rows, stage, slot, kv0, multiplier, s, state,
+                                             p, total);
     return weigh_by_references<false>(args, w, rows, stage, slot, kv0, multiplier, s, state, p,
                                       total);
 }

@@ -11,7 +11,6 @@
 struct Variant : GeneratedVariant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true, kHasNarrow = false;
-    static constexpr bool kHasFlat = false, kHasFlatOffset = false;
     static constexpr bool kStageCol = false, kStageDiag = true;
     static constexpr int kNear = 8, kFar = 91, kLastBucket = 15; // keys before the query
 

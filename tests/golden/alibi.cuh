@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +33,7 @@ struct Variant {
         Tile t;
 #line 5 "alibi.lua"
         t.t1 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
-#line 39 "facc_variant.cuh"
+#line 37 "facc_variant.cuh"
         return t;
     }
 
@@ -64,7 +62,7 @@ struct Variant {
         base.b1 = t.t1 * (float)(kv0 - q);
 #line 7 "alibi.lua"
         base.b2 = q - kv0;
-#line 68 "facc_variant.cuh"
+#line 66 "facc_variant.cuh"
         return base;
     }
 

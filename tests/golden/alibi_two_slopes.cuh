@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -41,7 +39,7 @@ struct Variant {
         t.t2 = facc_fold(facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], h)), kLog2e);
 #line 3 "alibi_two_slopes.lua"
         t.t3 = facc_fold(args.params[0].f, kLog2e);
-#line 45 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -70,7 +68,7 @@ struct Variant {
         base.b1 = t.t2 * (float)(q - kv0);
 #line 6 "alibi_two_slopes.lua"
         base.b2 = t.t3 * (float)(2ll * (long long)q - (long long)kv0);
-#line 74 "facc_variant.cuh"
+#line 72 "facc_variant.cuh"
         return base;
     }
 

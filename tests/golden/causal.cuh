@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -56,7 +54,7 @@ struct Variant {
         Base base;
 #line 1 "causal.lua"
         base.b1 = q - kv0;
-#line 60 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return base;
     }
 

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -59,7 +57,7 @@ struct Variant {
         base.b1 = kLog2e * (float)(q - kv0);
 #line 4 "causal_relative.lua"
         base.b2 = q - kv0;
-#line 63 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return base;
     }
 

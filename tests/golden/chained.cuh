@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -47,7 +45,7 @@ struct Variant {
         r.r1 = (long long)q - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         r.r2 = facc_at<0>(args.tensors[2], v1);
-#line 51 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -60,7 +58,7 @@ struct Variant {
         k.k1 = (long long)kv - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], v1));
 #line 7 "chained.lua"
         k.k2 = v1;
-#line 64 "facc_variant.cuh"
+#line 62 "facc_variant.cuh"
         return k;
     }
 
@@ -147,7 +145,7 @@ struct Variant {
         const long long v1 = (long long)q - (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q))));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 151 "facc_variant.cuh"
+#line 149 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -171,7 +169,7 @@ struct Variant {
         const long long v1 = (long long)facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv)))) - (long long)kv;
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 175 "facc_variant.cuh"
+#line 173 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -186,6 +184,6 @@ struct Variant {
 #line 7 "chained.lua"
         const bool t2 = t1;
         return facc_verdict(true, t2);
-#line 190 "facc_variant.cuh"
+#line 188 "facc_variant.cuh"
     }
 };

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -40,7 +38,7 @@ struct Variant {
         t.t1 = facc_fold(2.0f, args.scale_log2);
 #line 5 "dense_bias.lua"
         t.t2 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h);
-#line 44 "facc_variant.cuh"
+#line 42 "facc_variant.cuh"
         return t;
     }
 
@@ -51,7 +49,7 @@ struct Variant {
         r.r1 = facc_fold(facc_load_e4m3(args.tensors[1], facc_at<0>(args.tensors[1], q)), kLog2e);
 #line 5 "dense_bias.lua"
         r.r2 = t.t2 + facc_at<2>(args.tensors[0], q);
-#line 55 "facc_variant.cuh"
+#line 53 "facc_variant.cuh"
         return r;
     }
 
@@ -72,7 +70,7 @@ struct Variant {
         Base base;
 #line 5 "dense_bias.lua"
         base.b1 = r.r1;
-#line 76 "facc_variant.cuh"
+#line 74 "facc_variant.cuh"
         return base;
     }
 

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -39,7 +37,7 @@ struct Variant {
         Tile t;
 #line 4 "document_causal.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 43 "facc_variant.cuh"
+#line 41 "facc_variant.cuh"
         return t;
     }
 
@@ -48,7 +46,7 @@ struct Variant {
         Row r;
 #line 4 "document_causal.lua"
         r.r1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
-#line 52 "facc_variant.cuh"
+#line 50 "facc_variant.cuh"
         return r;
     }
 
@@ -57,7 +55,7 @@ struct Variant {
         Col k;
 #line 4 "document_causal.lua"
         k.k1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
-#line 61 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return k;
     }
 
@@ -72,7 +70,7 @@ struct Variant {
         Base base;
 #line 4 "document_causal.lua"
         base.b1 = q - kv0;
-#line 76 "facc_variant.cuh"
+#line 74 "facc_variant.cuh"
         return base;
     }
 
@@ -150,7 +148,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], q));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 154 "facc_variant.cuh"
+#line 152 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -174,7 +172,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], kv));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 178 "facc_variant.cuh"
+#line 176 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -191,6 +189,6 @@ struct Variant {
 #line 4 "document_causal.lua"
         const bool f3 = f1 | f2, t3 = t1 & t2;
         return facc_verdict(f3, t3);
-#line 195 "facc_variant.cuh"
+#line 193 "facc_variant.cuh"
     }
 };

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -43,7 +41,7 @@ struct Variant {
         t.t1 = facc_at<0>(args.tensors[0], b);
 #line 3 "document_causal_checked.lua"
         t.t2 = b;
-#line 47 "facc_variant.cuh"
+#line 45 "facc_variant.cuh"
         return t;
     }
 
@@ -56,7 +54,7 @@ struct Variant {
         r.r1 = v1;
 #line 4 "document_causal_checked.lua"
         r.r2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, q));
-#line 60 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return r;
     }
 
@@ -69,7 +67,7 @@ struct Variant {
         k.k1 = v1;
 #line 4 "document_causal_checked.lua"
         k.k2 = facc_first(facc_outside<0>(args.tensors[0], 0, 4, t.t2), facc_outside<1>(args.tensors[0], 0, 4, kv));
-#line 73 "facc_variant.cuh"
+#line 71 "facc_variant.cuh"
         return k;
     }
 
@@ -84,7 +82,7 @@ struct Variant {
         Base base;
 #line 4 "document_causal_checked.lua"
         base.b1 = q - kv0;
-#line 88 "facc_variant.cuh"
+#line 86 "facc_variant.cuh"
         return base;
     }
 
@@ -129,7 +127,7 @@ struct Variant {
 #line 4 "document_causal_checked.lua"
         const facc_fault v2 = false | (v1 == 0 & !(r.r1 == k.k1)) | !(base.b1 >= c) ? 0ull : v1;
         facc_report(args, v2, (q < facc_len_q(args, t.t2)) & (kv0 + c < facc_len_kv(args, t.t2)));
-#line 133 "facc_variant.cuh"
+#line 131 "facc_variant.cuh"
         return (r.r1 == k.k1) & (base.b1 >= c);
     }
 

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -41,7 +39,7 @@ struct Variant {
         Tile t;
 #line 7 "document_window.lua"
         t.t1 = (int)args.params[0].i >= 0;
-#line 45 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -52,7 +50,7 @@ struct Variant {
         r.r1 = (long long)(int)args.params[0].i - (long long)q;
 #line 6 "document_window.lua"
         r.r2 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 56 "facc_variant.cuh"
+#line 54 "facc_variant.cuh"
         return r;
     }
 
@@ -61,7 +59,7 @@ struct Variant {
         Col k;
 #line 6 "document_window.lua"
         k.k1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
-#line 65 "facc_variant.cuh"
+#line 63 "facc_variant.cuh"
         return k;
     }
 
@@ -78,7 +76,7 @@ struct Variant {
         base.b1 = facc_saturate(r.r1 + (long long)kv0);
 #line 7 "document_window.lua"
         base.b2 = q - kv0;
-#line 82 "facc_variant.cuh"
+#line 80 "facc_variant.cuh"
         return base;
     }
 
@@ -159,7 +157,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], q));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 163 "facc_variant.cuh"
+#line 161 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -183,7 +181,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], kv));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 187 "facc_variant.cuh"
+#line 185 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -202,6 +200,6 @@ struct Variant {
 #line 7 "document_window.lua"
         const bool f4 = f1 | f2 | f3 | !t.t1, t4 = t1 & t2 & t3 & t.t1;
         return facc_verdict(f4, t4);
-#line 206 "facc_variant.cuh"
+#line 204 "facc_variant.cuh"
     }
 };

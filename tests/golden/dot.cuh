@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -43,7 +41,7 @@ struct Variant {
         t.t2 = facc_at<0>(args.tensors[1], b) + facc_at<1>(args.tensors[1], facc_floordiv(h, facc_floordiv(args.H, args.Hkv))) + facc_at<3>(args.tensors[1], 0);
 #line 10 "dot.lua"
         t.t3 = facc_at<0>(args.tensors[0], b) + facc_at<1>(args.tensors[0], h) + facc_at<2>(args.tensors[0], 0) + facc_at<3>(args.tensors[0], 0);
-#line 47 "facc_variant.cuh"
+#line 45 "facc_variant.cuh"
         return t;
     }
 
@@ -54,7 +52,7 @@ struct Variant {
         r.r1 = t.t1 + facc_at<2>(args.tensors[0], q);
 #line 10 "dot.lua"
         r.r2 = facc_fold(facc_dot<64, facc_load_f16, 3, facc_load_f16, 3>(args.tensors[0], t.t3, args.tensors[0], t.t1 + facc_at<2>(args.tensors[0], q)), kLog2e);
-#line 58 "facc_variant.cuh"
+#line 56 "facc_variant.cuh"
         return r;
     }
 
@@ -75,7 +73,7 @@ struct Variant {
         Base base;
 #line 10 "dot.lua"
         base.b1 = r.r2;
-#line 79 "facc_variant.cuh"
+#line 77 "facc_variant.cuh"
         return base;
     }
 

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -40,7 +38,7 @@ struct Variant {
         t.t2 = (int)((unsigned)h / 2u);
 #line 9 "dot_beside.lua"
         t.t3 = facc_load_i32(args.tensors[2], facc_at<0>(args.tensors[2], t.t1));
-#line 44 "facc_variant.cuh"
+#line 42 "facc_variant.cuh"
         return t;
     }
 
@@ -67,7 +65,7 @@ struct Variant {
         Base base;
 #line 9 "dot_beside.lua"
         base.b1 = 0.7213475108146667f * (float)(kv0 - q);
-#line 71 "facc_variant.cuh"
+#line 69 "facc_variant.cuh"
         return base;
     }
 

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -44,7 +42,7 @@ struct Variant {
         Row r;
 #line 6 "float_mask.lua"
         r.r1 = __fadd_rn(__fmul_rn(args.params[0].f, facc_load_f32(args.tensors[0], facc_at<0>(args.tensors[0], q))), 1.0f);
-#line 48 "facc_variant.cuh"
+#line 46 "facc_variant.cuh"
         return r;
     }
 
@@ -57,7 +55,7 @@ struct Variant {
         k.k1 = __fadd_rn(__fmul_rn(facc_exp(v1), args.params[0].f), 0.5f);
 #line 5 "float_mask.lua"
         k.k2 = v1;
-#line 61 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return k;
     }
 
@@ -72,7 +70,7 @@ struct Variant {
         Base base;
 #line 6 "float_mask.lua"
         base.b1 = q - kv0;
-#line 76 "facc_variant.cuh"
+#line 74 "facc_variant.cuh"
         return base;
     }
 
@@ -150,7 +148,7 @@ struct Variant {
         s.lo2 = facc_min(s.lo2, v1);
         s.hi2 = facc_max(s.hi2, v1);
         s.nan2 |= v1 != v1;
-#line 154 "facc_variant.cuh"
+#line 152 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -190,7 +188,7 @@ struct Variant {
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
         s.nan1 |= v1 != v1;
-#line 194 "facc_variant.cuh"
+#line 192 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -217,6 +215,6 @@ struct Variant {
 #line 6 "float_mask.lua"
         const bool f6 = v4.f | v5.f, t6 = v4.t & v5.t;
         return facc_verdict(f6, t6);
-#line 221 "facc_variant.cuh"
+#line 219 "facc_variant.cuh"
     }
 };

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -57,7 +55,7 @@ struct Variant {
         Base base;
 #line 6 "gated_score.lua"
         base.b1 = q - kv0;
-#line 61 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return base;
     }
 
@@ -134,6 +132,6 @@ struct Variant {
 #line 6 "gated_score.lua"
         const bool t2 = t1;
         return facc_verdict(true, t2);
-#line 138 "facc_variant.cuh"
+#line 136 "facc_variant.cuh"
     }
 };

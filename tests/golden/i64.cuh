@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -38,7 +36,7 @@ struct Variant {
         Tile t;
 #line 6 "i64.lua"
         t.t1 = args.params[0].i + 1ll;
-#line 42 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -47,7 +45,7 @@ struct Variant {
         Row r;
 #line 6 "i64.lua"
         r.r1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], q));
-#line 51 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -60,7 +58,7 @@ struct Variant {
         k.k1 = ((int)facc_floormod(65537ll * (long long)kv, 7ll) != 3) & ((int)facc_floormod(v1, 1000003ll) >= t.t1);
 #line 6 "i64.lua"
         k.k2 = v1;
-#line 64 "facc_variant.cuh"
+#line 62 "facc_variant.cuh"
         return k;
     }
 
@@ -147,7 +145,7 @@ struct Variant {
         const long long v1 = facc_load_i64(args.tensors[0], facc_at<0>(args.tensors[0], q));
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 151 "facc_variant.cuh"
+#line 149 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -179,7 +177,7 @@ struct Variant {
             s.lo2 = facc_min(s.lo2, v1);
             s.hi2 = facc_max(s.hi2, v1);
         }
-#line 183 "facc_variant.cuh"
+#line 181 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -196,6 +194,6 @@ struct Variant {
 #line 6 "i64.lua"
         const bool f2 = ks.f0 | f1, t2 = ks.t0 & t1;
         return facc_verdict(f2, t2);
-#line 200 "facc_variant.cuh"
+#line 198 "facc_variant.cuh"
     }
 };

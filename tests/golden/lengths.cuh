@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -43,7 +41,7 @@ struct Variant {
         t.t2 = facc_len_kv(args, b) - 1;
 #line 4 "lengths.lua"
         t.t3 = args.Sq - args.Skv;
-#line 47 "facc_variant.cuh"
+#line 45 "facc_variant.cuh"
         return t;
     }
 
@@ -52,7 +50,7 @@ struct Variant {
         Row r;
 #line 5 "lengths.lua"
         r.r1 = args.Sq - q - args.Skv;
-#line 56 "facc_variant.cuh"
+#line 54 "facc_variant.cuh"
         return r;
     }
 
@@ -75,7 +73,7 @@ struct Variant {
         base.b1 = facc_saturate((long long)r.r1 + (long long)kv0);
 #line 4 "lengths.lua"
         base.b2 = t.t2 - kv0;
-#line 79 "facc_variant.cuh"
+#line 77 "facc_variant.cuh"
         return base;
     }
 

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -55,7 +53,7 @@ struct Variant {
         r.r3 = v2 - 3;
 #line 5 "natten.lua"
         r.r4 = v2 + 3;
-#line 59 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return r;
     }
 
@@ -66,7 +64,7 @@ struct Variant {
         k.k1 = (int)((unsigned)kv / 32u);
 #line 9 "natten.lua"
         k.k2 = (int)((unsigned)kv % 32u);
-#line 70 "facc_variant.cuh"
+#line 68 "facc_variant.cuh"
         return k;
     }
 
@@ -167,7 +165,7 @@ struct Variant {
         const int v3 = 32 * v1 + v2;
         s.lo4 = facc_min(s.lo4, v3);
         s.hi4 = facc_max(s.hi4, v3);
-#line 171 "facc_variant.cuh"
+#line 169 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -202,7 +200,7 @@ struct Variant {
         const int v2 = (int)((unsigned)kv % 32u);
         s.lo3 = facc_min(s.lo3, v2);
         s.hi3 = facc_max(s.hi3, v2);
-#line 206 "facc_variant.cuh"
+#line 204 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -229,6 +227,6 @@ struct Variant {
 #line 5 "natten.lua"
         const bool f7 = f1 | f2 | f3 | f4 | f5 | f6, t7 = t1 & t2 & t3 & t4 & t5 & t6;
         return facc_verdict(f7, t7);
-#line 233 "facc_variant.cuh"
+#line 231 "facc_variant.cuh"
     }
 };

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = true;
     static constexpr bool kStageDiag = false;
 
@@ -38,7 +36,7 @@ struct Variant {
         Tile t;
 #line 5 "paged.lua"
         t.t1 = facc_at<0>(args.tensors[0], b);
-#line 42 "facc_variant.cuh"
+#line 40 "facc_variant.cuh"
         return t;
     }
 
@@ -47,7 +45,7 @@ struct Variant {
         Row r;
 #line 7 "paged.lua"
         r.r1 = q - 100;
-#line 51 "facc_variant.cuh"
+#line 49 "facc_variant.cuh"
         return r;
     }
 
@@ -62,7 +60,7 @@ struct Variant {
         k.k1 = 16ll * (long long)v1 + (long long)v2;
 #line 7 "paged.lua"
         k.k2 = v1 >= 0;
-#line 66 "facc_variant.cuh"
+#line 64 "facc_variant.cuh"
         return k;
     }
 
@@ -163,7 +161,7 @@ struct Variant {
             s.lo1 = facc_min(s.lo1, v3);
             s.hi1 = facc_max(s.hi1, v3);
         }
-#line 167 "facc_variant.cuh"
+#line 165 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -182,6 +180,6 @@ struct Variant {
 #line 7 "paged.lua"
         const bool f3 = ks.f0 | f1 | f2, t3 = ks.t0 & t1 & t2;
         return facc_verdict(f3, t3);
-#line 186 "facc_variant.cuh"
+#line 184 "facc_variant.cuh"
     }
 };

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -39,7 +37,7 @@ struct Variant {
         t.t1 = (long long)facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], b)) - 1ll;
 #line 4 "prefix_lm.lua"
         t.t2 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], b));
-#line 43 "facc_variant.cuh"
+#line 41 "facc_variant.cuh"
         return t;
     }
 
@@ -68,7 +66,7 @@ struct Variant {
         base.b1 = facc_saturate(t.t1 - (long long)kv0);
 #line 4 "prefix_lm.lua"
         base.b2 = q - kv0;
-#line 72 "facc_variant.cuh"
+#line 70 "facc_variant.cuh"
         return base;
     }
 
@@ -144,6 +142,6 @@ struct Variant {
 #line 4 "prefix_lm.lua"
         const bool f3 = f1 & f2, t3 = t1 | t2;
         return facc_verdict(f3, t3);
-#line 148 "facc_variant.cuh"
+#line 146 "facc_variant.cuh"
     }
 };

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = true;
-    static constexpr bool kHasFlatOffset = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -34,7 +32,7 @@ struct Variant {
         Tile t;
 #line 5 "relative_bias.lua"
         t.t1 = facc_at<0>(args.tensors[0], h);
-#line 38 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -55,7 +53,7 @@ struct Variant {
         Diag d;
 #line 5 "relative_bias.lua"
         d.d1 = facc_fold(facc_load_f16(args.tensors[0], t.t1 + facc_at<1>(args.tensors[0], facc_min(facc_max(-q_minus_kv, -128), 128) + 128)), kLog2e);
-#line 59 "facc_variant.cuh"
+#line 57 "facc_variant.cuh"
         return d;
     }
 
@@ -84,13 +82,6 @@ struct Variant {
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
-        return moved;
-    }
-
-    static FACC_FN Diag offset_diag(const Diag &d, float by)
-    {
-        Diag moved = d;
-        moved.d1 = facc_moved(d.d1, by);
         return moved;
     }
 

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -57,7 +55,7 @@ struct Variant {
         r.r3 = facc_load_i32(args.tensors[3], facc_at<0>(args.tensors[3], v2));
 #line 9 "shared_prefix.lua"
         r.r4 = (long long)facc_load_i32(args.tensors[4], facc_at<0>(args.tensors[4], v2)) - 1ll;
-#line 61 "facc_variant.cuh"
+#line 59 "facc_variant.cuh"
         return r;
     }
 
@@ -84,7 +82,7 @@ struct Variant {
         base.b3 = facc_saturate((long long)kv0 - (long long)r.r3);
 #line 9 "shared_prefix.lua"
         base.b4 = facc_saturate(r.r4 - (long long)kv0);
-#line 88 "facc_variant.cuh"
+#line 86 "facc_variant.cuh"
         return base;
     }
 
@@ -233,7 +231,7 @@ struct Variant {
             s.lo12 = facc_min(s.lo12, q);
             s.hi12 = facc_max(s.hi12, q);
         }
-#line 237 "facc_variant.cuh"
+#line 235 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -316,6 +314,6 @@ struct Variant {
         if (!t20)
             return kVerdictFull;
         return kVerdictPartial;
-#line 320 "facc_variant.cuh"
+#line 318 "facc_variant.cuh"
     }
 };

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -45,7 +43,7 @@ struct Variant {
         t.t2 = (float)(args.Skv);
 #line 12 "sizes.lua"
         t.t3 = !(facc_load_bool(args.tensors[2], 0ll));
-#line 49 "facc_variant.cuh"
+#line 47 "facc_variant.cuh"
         return t;
     }
 
@@ -58,7 +56,7 @@ struct Variant {
         r.r1 = facc_fold(((float)((long long)q - (long long)v1) / t.t2), kLog2e);
 #line 9 "sizes.lua"
         r.r2 = v1;
-#line 62 "facc_variant.cuh"
+#line 60 "facc_variant.cuh"
         return r;
     }
 
@@ -81,7 +79,7 @@ struct Variant {
         base.b1 = r.r1;
 #line 12 "sizes.lua"
         base.b2 = facc_saturate((long long)kv0 - (long long)r.r2);
-#line 85 "facc_variant.cuh"
+#line 83 "facc_variant.cuh"
         return base;
     }
 
@@ -157,7 +155,7 @@ struct Variant {
         const int v1 = facc_load_i32(args.tensors[0], facc_at<0>(args.tensors[0], facc_load_i32(args.tensors[1], facc_at<0>(args.tensors[1], q))));
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 161 "facc_variant.cuh"
+#line 159 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -176,6 +174,6 @@ struct Variant {
 #line 12 "sizes.lua"
         const bool f2 = !t.t3 & f1, t2 = t.t3 | t1;
         return facc_verdict(f2, t2);
-#line 180 "facc_variant.cuh"
+#line 178 "facc_variant.cuh"
     }
 };

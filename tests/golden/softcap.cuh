@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -35,7 +33,7 @@ struct Variant {
         t.t1 = facc_fold((1.0f / args.params[0].f), args.scale);
 #line 2 "softcap.lua"
         t.t2 = facc_fold(args.params[0].f, kLog2e);
-#line 39 "facc_variant.cuh"
+#line 37 "facc_variant.cuh"
         return t;
     }
 

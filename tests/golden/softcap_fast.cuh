@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = true;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -37,7 +35,7 @@ struct Variant {
         t.t1 = facc_fold(0.05000000074505806f, args.scale);
 #line 4 "softcap_fast.lua"
         t.t2 = facc_narrow_tanh(t.t1, 28.853900909423828f);
-#line 41 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -64,7 +62,7 @@ struct Variant {
         Base base;
 #line 4 "softcap_fast.lua"
         base.b1 = q - kv0;
-#line 68 "facc_variant.cuh"
+#line 66 "facc_variant.cuh"
         return base;
     }
 

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = true;
-    static constexpr bool kHasFlatOffset = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -34,7 +32,7 @@ struct Variant {
         Tile t;
 #line 8 "t5.lua"
         t.t1 = facc_at<1>(args.tensors[0], h);
-#line 38 "facc_variant.cuh"
+#line 36 "facc_variant.cuh"
         return t;
     }
 
@@ -59,7 +57,7 @@ struct Variant {
         const int v2 = ((q_minus_kv >= 8) | ((q_minus_kv + 8) <= 0)) ? (int)facc_min((long long)facc_floor_i32((logf((float)(v1) * 0.125f) / 2.7725887298583984f) * 8.0f) + 8ll, 15ll) : v1;
 #line 8 "t5.lua"
         d.d1 = facc_fold(facc_load_bf16(args.tensors[0], t.t1 + facc_at<0>(args.tensors[0], ((q_minus_kv < 0) ? 16 : 0) + v2)), kLog2e);
-#line 63 "facc_variant.cuh"
+#line 61 "facc_variant.cuh"
         return d;
     }
 
@@ -88,13 +86,6 @@ struct Variant {
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
-        return moved;
-    }
-
-    static FACC_FN Diag offset_diag(const Diag &d, float by)
-    {
-        Diag moved = d;
-        moved.d1 = facc_moved(d.d1, by);
         return moved;
     }
 

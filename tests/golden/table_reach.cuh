@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -51,7 +49,7 @@ struct Variant {
         Diag d;
 #line 4 "table_reach.lua"
         d.d1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], facc_min(4, facc_max(q_minus_kv, -4)) + 4));
-#line 55 "facc_variant.cuh"
+#line 53 "facc_variant.cuh"
         return d;
     }
 
@@ -137,6 +135,6 @@ struct Variant {
 #line 4 "table_reach.lua"
         const facc_bools v5 = facc_reach_bools<facc_load_bool>(args.tensors[0], facc_reach_of<0>(args.tensors[0], v4.lo, v4.hi));
         return facc_verdict(v5.f, v5.t);
-#line 141 "facc_variant.cuh"
+#line 139 "facc_variant.cuh"
     }
 };

@@ -12,8 +12,6 @@ struct Variant {
     static constexpr bool kReverse = false;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = true;
-    static constexpr bool kHasFlatOffset = true;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = true;
 
@@ -41,7 +39,7 @@ struct Variant {
         Tile t;
 #line 6 "where_sum.lua"
         t.t1 = facc_load_bool(args.tensors[0], facc_at<0>(args.tensors[0], h));
-#line 45 "facc_variant.cuh"
+#line 43 "facc_variant.cuh"
         return t;
     }
 
@@ -56,7 +54,7 @@ struct Variant {
         r.r2 = v1;
 #line 9 "where_sum.lua"
         r.r3 = r.r2 - 1;
-#line 60 "facc_variant.cuh"
+#line 58 "facc_variant.cuh"
         return r;
     }
 
@@ -65,7 +63,7 @@ struct Variant {
         Col k;
 #line 9 "where_sum.lua"
         k.k1 = (int)((unsigned)kv / 64u);
-#line 69 "facc_variant.cuh"
+#line 67 "facc_variant.cuh"
         return k;
     }
 
@@ -76,7 +74,7 @@ struct Variant {
         const float v1 = t.t1 ? (((((q_minus_kv <= 0) ? 0.0f : 0.5f) + ((q_minus_kv <= 16) ? 0.0f : 0.5f)) + ((q_minus_kv <= 32) ? 0.0f : 0.5f)) + ((q_minus_kv <= 48) ? 0.0f : 0.5f)) : 0.0f;
 #line 9 "where_sum.lua"
         d.d1 = facc_fold((-v1), kLog2e);
-#line 80 "facc_variant.cuh"
+#line 78 "facc_variant.cuh"
         return d;
     }
 
@@ -105,13 +103,6 @@ struct Variant {
     static FACC_FN Base offset_by(const Base &base, float by)
     {
         Base moved = base;
-        return moved;
-    }
-
-    static FACC_FN Diag offset_diag(const Diag &d, float by)
-    {
-        Diag moved = d;
-        moved.d1 = facc_moved(d.d1, by);
         return moved;
     }
 
@@ -164,7 +155,7 @@ struct Variant {
         const int v1 = (int)((unsigned)q / 64u);
         s.lo0 = facc_min(s.lo0, v1);
         s.hi0 = facc_max(s.hi0, v1);
-#line 168 "facc_variant.cuh"
+#line 159 "facc_variant.cuh"
     }
     static FACC_FN void q_merge(QSummary &s, const QSummary &other)
     {
@@ -188,7 +179,7 @@ struct Variant {
         const int v1 = (int)((unsigned)kv / 64u);
         s.lo1 = facc_min(s.lo1, v1);
         s.hi1 = facc_max(s.hi1, v1);
-#line 192 "facc_variant.cuh"
+#line 183 "facc_variant.cuh"
     }
     static FACC_FN void kv_merge(KvSummary &s, const KvSummary &other)
     {
@@ -213,6 +204,6 @@ struct Variant {
 #line 9 "where_sum.lua"
         const bool f7 = f1 & f2 & f3 & f6, t7 = t1 | t2 | t3 | t6;
         return facc_verdict(f7, t7);
-#line 217 "facc_variant.cuh"
+#line 208 "facc_variant.cuh"
     }
 };

@@ -11,8 +11,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = false;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false;
-    static constexpr bool kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 
@@ -37,7 +35,7 @@ struct Variant {
         Tile t;
 #line 4 "window.lua"
         t.t1 = (long long)(int)args.params[0].i - 1ll;
-#line 41 "facc_variant.cuh"
+#line 39 "facc_variant.cuh"
         return t;
     }
 
@@ -46,7 +44,7 @@ struct Variant {
         Row r;
 #line 4 "window.lua"
         r.r1 = (long long)(int)args.params[0].i - (long long)q - 1ll;
-#line 50 "facc_variant.cuh"
+#line 48 "facc_variant.cuh"
         return r;
     }
 
@@ -69,7 +67,7 @@ struct Variant {
         base.b1 = q - kv0;
 #line 4 "window.lua"
         base.b2 = facc_saturate(r.r1 + (long long)kv0);
-#line 73 "facc_variant.cuh"
+#line 71 "facc_variant.cuh"
         return base;
     }
 

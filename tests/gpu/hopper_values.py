@@ -2,7 +2,6 @@
 import itertools
 import math
 
-import facc
 import torch
 
 import harness
@@ -195,48 +194,6 @@ def cheap_tanh():
                 check_case(program, q, k, v, mods.softcap(1, 1, 1, 1)[2], lse_tolerance=FAST_TOLERANCE, factor=1.3)
             yield case(f"softcap_fast, {name} D={D} {dtype}", run, [(program, spec(dtype, D))],
                        quick=name in ("small scores", "kinds of rows") and D == 128)
-
-
-# ---- values of diagonals --------------------------------------------------------
-
-REACH = 100
-
-
-def stretches(n):
-    """Of a table of distances, by name: numbers near the middle and one far from
-    it; one number; that with another one in it; huge ones; masked, and NaN, far
-    before and behind."""
-    x = torch.linspace(-1, 1, n).sin()
-    near = torch.where(torch.arange(n).sub(REACH).abs() < 20, x, x.sign())
-    yield "far ones alike", near
-    yield "one number", torch.full((n,), 0.75)
-    lone = torch.full((n,), -0.5)
-    lone[REACH + 60] = 20
-    yield "a lone number", lone
-    yield "far ones of 1e5", torch.where(near.abs() == 1, 1e5, x)
-    yield "far ones of -1e5", torch.where(near.abs() == 1, -1e5, x)
-    masked = near.clone()
-    masked[0] = -math.inf
-    yield "-inf behind", masked
-    masked = near.clone()
-    masked[-1] = -math.inf
-    yield "-inf before", masked
-
-
-@group("flat")
-def flat_tiles():
-    """Tiles in which all diagonals have one value."""
-    for name, table in stretches(2 * REACH + 1):
-        for mask, (D, dtype) in itertools.product((PLAIN, CAUSAL), ((128, "bf16"), (64, "f16"))):
-            program = facc.Program.from_expressions(score=f"score + table[clamp(q - kv + {REACH}, 0, {2 * REACH})]",
-                                                    mask=mask, declarations=(("table", "f32", [2 * REACH + 1]),))
-
-            def run(program=program, table=table.to(DEVICE), mask=mask, D=D, dtype=dtype):
-                check_case(program, *random_qkv(1, *heads(36, 12), 700, 900, D, dtype=dtype, seed=97),
-                           mod_of(KEEPS[mask], lambda s, i, j: s + table[(i - j + REACH).clamp(0, 2 * REACH)]),
-                           tensors={"table": table}, factor=2 if "1e5" in name else 1.2)
-            yield case(f"{name} {mask or 'plain'} D={D} {dtype}", run, [(program, spec(dtype, D))],
-                       quick=D == 128 and mask == CAUSAL)
 
 
 @group("score_masks")

@@ -24,7 +24,6 @@ FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
          "-U_FORTIFY_SOURCE"]
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
 PLANE = "tests/gpu/host/pipeline/plane.cuh"
-FLAT = "tests/gpu/host/pipeline/flat.cuh"
 DOT = "tests/gpu/host/pipeline/dot.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
 VARIANTS = {
@@ -37,8 +36,6 @@ VARIANTS = {
     "dot_times": (DOT, 2, False, ["-DHOST_DOT_FACTOR=-0.75f"]),
     "softcap": ("tests/golden/softcap_fast.cuh", 0, False, []),
     "narrow": ("tests/gpu/host/pipeline/narrow.cuh", 0, False, []),
-    "flat": (FLAT, 0, False, ["-DHOST_REVERSE=1", "-DHOST_FLAT_OFFSET=1"]),
-    "flat_forward": (FLAT, 0, False, ["-DHOST_REVERSE=0", "-DHOST_FLAT_OFFSET=0"]),
     "plane2": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementBf16"]),
     "plane4": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementF32"]),
     "plane2_causal": (PLANE, 1, False, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementBf16"]),
@@ -58,15 +55,13 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
 # Shapes of those that ask little of a shape; others have all.
-SHAPES_OF = {"flat": ["2.2", "3.1"], "flat_forward": ["2.1", "3.2.4"], "plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"],
-             "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
+SHAPES_OF = {"plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"], "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
 EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
-           ("bounded", "3.2"), ("flat", "2.2"), ("flat", "3.2"), ("flat_forward", "2.1"), ("flat_forward", "3.2.4"),
-           ("plane2", "2.1"), ("plane2", "2.2"), ("plane2", "3.1"), ("plane4", "2.2"), ("plane4", "3.1"), ("plane2_causal", "3.2"),
-           ("plane4_packed", "2.1")]
+           ("bounded", "3.2"), ("plane2", "2.1"), ("plane2", "2.2"), ("plane2", "3.1"), ("plane4", "2.2"), ("plane4", "3.1"),
+           ("plane2_causal", "3.2"), ("plane4_packed", "2.1")]
 SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
@@ -131,7 +126,7 @@ MUTATIONS = [
     (TABLES, "before[i + kTileN]", "before[i + kTileN - 1]", "tags.bounded_reverse.2.1"),
     (TABLES, "diag[slot][i + kTileN] = before[i]", "diag[slot][i] = before[i]", "tags.tables.2.1"),
     (TABLES, "kReverse ? kShared : 0", "kReverse ? kTileN : 0", "tags.bounded_reverse.3.1"),
-    (TABLES, "*before = diag[(slot + kBuffers - 1) % kBuffers]", "*before = diag[(slot + 1) % kBuffers]", "tags.tables.3.2.4"),
+    (TABLES, "kBuffers - 1) % kBuffers", "1) % kBuffers", "tags.tables.3.2.4"),
     # copied elements of a captured tensor
     (PRODUCER, "cp_async_arrive(c.table_full[slot].address());", "c.table_full[slot].arrive();", "tags.plane2.2.2"),
     (PLANE_FILE, "at < 0 ? 0 : max(0, min(x.shape[Plane::kDim] - at, kUnit))", "kUnit", "tags.plane4.2.1"),
@@ -142,13 +137,6 @@ MUTATIONS = [
     (PLANE_FILE, "words[n % 2 * 2 + half]", "words[half * 2 + n % 2]", "numbers.plane2.3.1"),
     (PLANE_FILE, "at + 8 * kPlanePitch", "at", "numbers.plane4.3.1"),
     (SHAPE_FILE, "+ slot * kPlaneSlotBytes;\n}", ";\n}", "tags.plane2_causal.2.2"),
-    # tiles whose diagonals are alike
-    (TABLES, "before = (slot + kBuffers - 1) % kBuffers;", "before = (slot + 1) % kBuffers;", "tags.flat_forward.3.2.4"),
-    (TABLES, "all &= same(", "all |= same(", "tags.flat.2.2"),
-    (TABLES, "if (n > 0 && follows && same(flat(before), newest))", "if (n > 0 && follows)", "tags.flat.2.2"),
-    (TABLES, "if (n > 0 && follows && same(flat(before), newest))", "if (follows && same(flat(before), newest))",
-     "tags.flat_forward.2.1"),
-    (SOFTMAX_FILE, "(kFlat && Variant::kHasFlatOffset && !kNarrow)", "false", "numbers.flat.2.2"),
     (MAINLOOP, "c_.table_full[slot].wait_full(load, kTableSlots);", ";", "tags.tables.2.1"),
     (MAINLOOP, "        c_.table_empty[slot].arrive_warp();", ";", "tags.tables.2.1"),
     (MAINLOOP, "        wait_k(visits_.load());", ";", "tags.plain.2.2"),
@@ -233,7 +221,7 @@ MUTATIONS = [
     (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
-    (SOFTMAX_FILE, "kRawScores, kNarrow, kFlat, kPlane>", "kRawScores, false, kFlat, kPlane>", "softmax.narrow.2.2"),
+    (SOFTMAX_FILE, "kRawScores, kNarrow, kPlane>", "kRawScores, false, kPlane>", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),

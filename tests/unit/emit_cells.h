@@ -63,17 +63,7 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
     }
 }
 
-template <class V>
-static typename V::Diag moved_diag(const typename V::Diag &d, float by)
-{
-    if constexpr (V::kHasFlatOffset && !V::kHasOffset && !plane_moves<V>())
-        return V::offset_diag(d, by);
-    else
-        return d;
-}
-
-// The same cells' score() with a base, or the diagonals, moved by so much;
-// whether there is one.
+// The same cells' score() with a base moved by so much; whether there is one.
 extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
                       const float *s, float by, float *score)
 {
@@ -84,13 +74,11 @@ extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
         Variant::offset_by(Variant::base(args, t, r, q, kv0), by);
     for (int c = 0; c < n; c++) {
         const Variant::Col k = Variant::col(args, t, kv0 + c);
-        const Variant::Diag d =
-            moved_diag<Variant>(Variant::diag(args, t, q - kv0 - c), by);
+        const Variant::Diag d = Variant::diag(args, t, q - kv0 - c);
         score[c] = any_score<Variant>(plane_moves<Variant>(), args, t, r, k, d,
                                       base, s[c], q, kv0, c);
     }
-    return Variant::kHasOffset || Variant::kHasFlatOffset ||
-           plane_moves<Variant>();
+    return Variant::kHasOffset || plane_moves<Variant>();
 }
 
 // Cells of one (q, kv0) by the cheap form, each after the one before, and

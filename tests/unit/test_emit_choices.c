@@ -43,7 +43,6 @@ static const char *variant_of_body(struct arena *a, const char *body)
              "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
              "local row = facc.tensor('row', 'f32', { 'kv' })\n"
              "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
-             "local table = facc.tensor('table', 'f32', { 10 })\n"
              "local half = facc.tensor('half', 'f16', { 'H', 'q', 'kv' })\n"
              "local bytes = facc.tensor('bytes', 'e4m3', { 'q', 'kv' })\n"
              "local x = facc.param('x', 'f32')\n"
@@ -145,40 +144,9 @@ START_TEST(cheap_form_of_single_mods)
 }
 END_TEST
 
-/* The score reads values of diagonals, which a table holds; and adds one. */
-static const struct {
-    const char *score;
-    bool flat, offset;
-} flats[] = {
-    {"score + table[clamp(q - kv, 0, 9)]", true, true},
-    {"score - table[clamp(q - kv, 0, 9)] * slopes[h]", true, true},
-    {"2 * score + table[clamp(q - kv, 0, 9)] + row[q]", true, true},
-    {"score + x * (table[clamp(q - kv, 0, 9)] + row[kv])", true, false},
-    {"score + row[kv] + table[clamp(q - kv, 0, 9)]", true, true},
-    {"score + table[clamp(q - kv, 0, 9)] * row[q]", true, false},
-    {"20 * tanh(score + table[clamp(q - kv, 0, 9)])", true, false},
-    {"score * table[clamp(q - kv, 0, 9)]", true, false},
-    {"max(score, table[clamp(q - kv, 0, 9)])", true, false},
-    {"score + table[clamp(kv, 0, 9)]", false, false},
-    {"score + (q - kv)", false, false},
-    {"score + slopes[h]", false, false},
-};
-
-START_TEST(flat_tiles_of_single_mods)
+START_TEST(scales_of_single_mods)
 {
     struct arena *a = arena_new(&alloc_libc);
-    char body[256];
-    for (size_t k = 0; k < sizeof flats / sizeof *flats; k++) {
-        snprintf(body, sizeof body, "score_mod = '%s'", flats[k].score);
-        const char *got = variant_of_body(a, body);
-        ck_assert_msg(flag(got, "kHasFlat") == flats[k].flat &&
-                          flag(got, "kHasFlatOffset") == flats[k].offset,
-                      "%s: not as wanted:\n%.2500s", flats[k].score, got);
-    }
-    /* a table that the mask alone reads */
-    ck_assert(!flag(variant_of_body(a, "score_mod = 'score', mask_mod = 'table"
-                                       "[clamp(q - kv, 0, 9)] > 0'"),
-                    "kHasFlat"));
     /* the scale joins a row's factor, with log2(e) or without it */
     ck_assert_ptr_nonnull(
         strstr(variant_of_body(a, "score_mod = 'score * row[q] + slopes[h]'"),
@@ -277,7 +245,7 @@ int main(void)
     tcase_add_test(t, order_and_offset_of_single_mods);
     tcase_add_test(t, cheap_form_of_single_mods);
     tcase_add_test(t, copied_tensors_of_single_mods);
-    tcase_add_test(t, flat_tiles_of_single_mods);
+    tcase_add_test(t, scales_of_single_mods);
     tcase_add_test(t, biases_of_the_list_have_an_offset);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

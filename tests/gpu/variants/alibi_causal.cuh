@@ -12,7 +12,6 @@ struct Variant {
     static constexpr bool kReverse = true;
     static constexpr bool kHasOffset = true;
     static constexpr bool kHasNarrow = false;
-    static constexpr bool kHasFlat = false, kHasFlatOffset = false;
     static constexpr bool kStageCol = false;
     static constexpr bool kStageDiag = false;
 

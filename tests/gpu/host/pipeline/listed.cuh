@@ -16,7 +16,6 @@ int host_verdict(int b, int h, int q, int kv); // of the tile that the cell is i
 struct Variant {
     static constexpr bool kHasScore = false, kHasMask = true, kMaskNeedsScore = false;
     static constexpr bool kAlwaysPartial = HOST_AT_ONCE, kHasOffset = false, kHasNarrow = false;
-    static constexpr bool kHasFlat = false, kHasFlatOffset = false;
     static constexpr bool kReverse = HOST_REVERSE;
     static constexpr bool kStageCol = HOST_TABLES, kStageDiag = HOST_TABLES;
 

@@ -7,7 +7,6 @@
 
 struct Variant : Plain {
     static constexpr bool kHasScore = true, kHasNarrow = true;
-    static constexpr bool kHasFlat = false, kHasFlatOffset = false;
     static constexpr float kCap = 20.0f;
 
     struct Tile {

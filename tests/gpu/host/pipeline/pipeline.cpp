@@ -460,12 +460,6 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
     if constexpr (kPlanes)
         if (w.is_copied())
             check_plane<Variant>(args, w, stage, slot, kv0);
-    if constexpr (Stage::kHasFlat)
-        for (int i = 0; stage.is_flat(slot) && i < kDiagonals; ++i) {
-            const Variant::Diag x = stage.flat(slot);
-            if (memcmp(&x, &stage.diag[slot][i], sizeof x))
-                simt::fail(simt::text("KV tile %d is not flat", kv0 / kTileN));
-        }
     if constexpr (kHasRows && !kRowsLate) {
         const Variant::Row x = Variant::row(args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp);
         if (memcmp(&x, &rows[0][0], sizeof x))
