@@ -96,6 +96,53 @@ def capture_and_streams():
         judged(q, k, v, o, lse, CAUSAL)
     yield "order on a stream of one's own", stream_order
 
+    def overlap():
+        # Launches may begin before the one before them is over: each must see
+        # what that, and copies between them, have written, and nothing later.
+        program = facc.Program.from_string(
+            'local facc = require "facc"\nlocal id = facc.tensor("id", "i32", { "kv" })\n'
+            "return facc.attention { mask_mod = function(b, h, q, kv) return id[q] == id[kv] and q >= kv end }")
+        sets = [(random_qkv(2, 4, 4, 700, 700, 64, seed=90 + n), torch.arange(700, device="cuda", dtype=torch.int32) // (60 + 80 * n))
+                for n in range(2)]
+        (q, k, v), id = [tuple(x.clone() for x in sets[0][0]), sets[0][1].clone()]
+        first = program.kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0).prepare(q, k, v, tensors={"id": id})
+        second = prepared(causal_program(), first.out, k, v)
+        third = program.kernel(dtype="bf16", head_dim=64, head_dim_v=64, device=0).prepare(second.out, k, v, tensors={"id": id})
+
+        def fill(n):
+            for x, new in zip((q, k, v, id), (*sets[n][0], sets[n][1])):
+                x.copy_(new)
+
+        def chain():
+            first()
+            second()
+            third()
+        want = []
+        for n in range(2):
+            fill(n)
+            for launch in (first, second, third):
+                launch()
+                torch.cuda.synchronize()
+            want.append(third.out.clone())
+        got = []
+        for i in range(300):
+            fill(i % 2)
+            chain()
+            got.append(third.out.clone() if i % 50 < 2 else None)
+            q.fill_(math.nan)
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            chain()
+            chain()
+            late = third.out.clone()
+        for i in range(20):
+            fill(i % 2)
+            g.replay()
+            got.append(late.clone())
+        for i, o in enumerate(got):
+            expect(o is None or torch.equal(o, want[i % 2]), f"launch {i} differs")
+    yield "launches one behind the other", overlap
+
 
 @test("launch")
 def calls():
