@@ -156,9 +156,9 @@ typedef struct facc_options {
      * $FACC_LOG=off. */
     void (*on_warning)(void *user, const char *message);
     void *user; /* of both callbacks; lives as long as the context */
-    /* File to which a line is added for each kernel that is asked for, had or
-     * not, unless it is there: see facc_manifest_read. NULL: $FACC_MANIFEST, or
-     * none. */
+    /* File to which a line is added for each kernel or quantizer that is asked
+     * for, had or not, unless it is there: see facc_manifest_read. NULL:
+     * $FACC_MANIFEST, or none. */
     const char *manifest;
 } facc_options;
 #define FACC_OPTIONS_INIT FACC_STRUCT_INIT(facc_options)
@@ -708,8 +708,9 @@ FACC_API facc_status facc_cache_import(facc_ctx *ctx, const char *path,
 /* ---- manifests: what to compile beforehand -------------------------------
  *
  * A run with facc_options.manifest (or $FACC_MANIFEST) records what it asks
- * for; who reads the file loads each program and gets each kernel, so that the
- * next run finds them all: "facc compile --manifest FILE" does. */
+ * for; who reads the file loads each program and gets each kernel, and each
+ * quantizer, so that the next run finds them all: "facc compile --manifest
+ * FILE" does. */
 
 /* What it points to is valid inside the callback only. */
 typedef struct facc_manifest_entry {
@@ -725,6 +726,12 @@ FACC_API facc_status
 facc_manifest_read(facc_ctx *ctx, const char *path,
                    int (*entry)(void *user, const facc_manifest_entry *e),
                    void *user, facc_error *err);
+/* The same for every quantizer (facc_quantizer_get) of the file; arch is never
+ * 0. Either passes over the lines of the other. */
+FACC_API facc_status facc_manifest_read_quantizers(
+    facc_ctx *ctx, const char *path,
+    int (*quantizer)(void *user, const facc_quantize_variant *v), void *user,
+    facc_error *err);
 
 /* ---- what is there ------------------------------------------------------ */
 

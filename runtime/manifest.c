@@ -1,6 +1,7 @@
-/* Manifests: written by kernel.c's calls, a line per kernel that was asked for;
- * read line by line for whoever warms a cache up. Several processes may write
- * one file: lines are appended whole, under a lock where there are locks. */
+/* Manifests: written by kernel.c's and quantize.c's calls, a line per kernel or
+ * quantizer that was asked for; read line by line for whoever warms a cache up.
+ * Several processes may write one file: lines are appended whole, under a lock
+ * where there are locks. */
 #include "runtime/manifest.h"
 
 #include <cjson/cJSON.h>
@@ -99,12 +100,31 @@ static bool add_fields(cJSON *o, const facc_program *p, const facc_variant *v)
     return ok && cJSON_AddStringToObject(o, "text", p->text);
 }
 
-/* NULL when memory is out; free(). */
-static char *print_line(const facc_program *p, const facc_variant *v)
+/* Of a quantizer, likewise. */
+#define QUANTIZE_INTS(E)                                                       \
+    E(head_dim)                                                                \
+    E(arch)                                                                    \
+    E(hadamard)                                                                \
+    E(mean)                                                                    \
+    E(image)
+_Static_assert(offsetof(facc_quantize_variant, image) + sizeof(int32_t) ==
+                   sizeof(facc_quantize_variant),
+               "a field behind image: QUANTIZE_INTS lacks it");
+
+static bool add_quantizer(cJSON *o, const facc_quantize_variant *v)
+{
+    bool ok = add_dtype(o, "from", v->from) && add_dtype(o, "to", v->to);
+#define ADD(name) ok = ok && cJSON_AddNumberToObject(o, #name, v->name);
+    QUANTIZE_INTS(ADD)
+#undef ADD
+    return ok;
+}
+
+/* Deletes o. NULL when memory is out; free(). */
+static char *print_line(cJSON *o, bool filled)
 {
     char *line = NULL;
-    cJSON *o = cJSON_CreateObject();
-    char *text = o && add_fields(o, p, v) ? cJSON_PrintUnformatted(o) : NULL;
+    char *text = filled ? cJSON_PrintUnformatted(o) : NULL;
     if (text && asprintf(&line, "%s\n", text) < 0)
         line = NULL;
     cJSON_free(text);
@@ -154,6 +174,17 @@ static bool parse_line(const cJSON *o, facc_manifest_entry *e)
     VARIANT_INTS(TAKE)
 #undef TAKE
     e->text_size = ok ? strlen(e->text) : 0;
+    return ok;
+}
+
+static bool parse_quantizer(const cJSON *o, facc_quantize_variant *v)
+{
+    *v = (facc_quantize_variant)FACC_QUANTIZE_VARIANT_INIT;
+    bool ok = take_dtype(o, "from", &v->from) && v->from &&
+              take_dtype(o, "to", &v->to) && v->to;
+#define TAKE(name) ok = ok && take_int(o, #name, &v->name);
+    QUANTIZE_INTS(TAKE)
+#undef TAKE
     return ok;
 }
 
@@ -231,6 +262,27 @@ static bool append(struct manifest *m, const char *line)
     return ok;
 }
 
+/* Frees the line; NULL: memory was out for it. */
+static void record(facc_ctx *ctx, char *line)
+{
+    struct manifest *m = ctx->manifest;
+    bool ok = line != NULL, fresh = false;
+    errno = ENOMEM;
+    if (!ctx_lock(ctx, &m->lock, NULL)) {
+        free(line);
+        return;
+    }
+    ok = ok && begin(m) && add_line(&m->lines, line, strlen(line), &fresh);
+    if (ok && fresh)
+        ok = append(m, line);
+    int saved = errno;
+    pthread_mutex_unlock(&m->lock);
+    if (!ok)
+        ctx_warn(ctx, WARN_MANIFEST, "the manifest %s cannot be written: %s",
+                 m->path, strerror(saved));
+    free(line);
+}
+
 void manifest_record(facc_ctx *ctx, const facc_program *p,
                      const facc_variant *variant, int arch)
 {
@@ -252,22 +304,20 @@ void manifest_record(facc_ctx *ctx, const facc_program *p,
         v.head_dim_v = v.head_dim;
     if (v.out_dtype == v.dtype)
         v.out_dtype = (facc_dtype)0;
-    char *line = print_line(p, &v);
-    bool ok = line != NULL, fresh = false;
-    errno = ENOMEM;
-    if (!ctx_lock(ctx, &m->lock, NULL)) {
-        free(line);
+    cJSON *o = cJSON_CreateObject();
+    record(ctx, print_line(o, o && add_fields(o, p, &v)));
+}
+
+void manifest_record_quantizer(facc_ctx *ctx, facc_quantize_variant v, int arch)
+{
+    if (!ctx->manifest)
         return;
-    }
-    ok = ok && begin(m) && add_line(&m->lines, line, strlen(line), &fresh);
-    if (ok && fresh)
-        ok = append(m, line);
-    int saved = errno;
-    pthread_mutex_unlock(&m->lock);
-    if (!ok)
-        ctx_warn(ctx, WARN_MANIFEST, "the manifest %s cannot be written: %s",
-                 m->path, strerror(saved));
-    free(line);
+    v.arch = arch;
+    v.hadamard = v.hadamard != 0; /* what says the same is one line */
+    v.mean = v.mean != 0;
+    v.image = v.image != 0;
+    cJSON *o = cJSON_CreateObject();
+    record(ctx, print_line(o, o && add_quantizer(o, &v)));
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -275,7 +325,8 @@ void manifest_record(facc_ctx *ctx, const facc_program *p,
 struct reading {
     facc_ctx *ctx;
     const char *path;
-    int (*entry)(void *user, const facc_manifest_entry *e);
+    int (*entry)(void *user, const facc_manifest_entry *e);       /* or */
+    int (*quantizer)(void *user, const facc_quantize_variant *v); /* NULL */
     void *user;
     struct lines seen;
     int number, good;
@@ -292,6 +343,7 @@ static bool read_line(struct reading *r, const char *line, size_t n,
 {
     bool fresh;
     facc_manifest_entry e;
+    facc_quantize_variant v;
     r->number++;
     if (is_blank(line))
         return true;
@@ -302,7 +354,10 @@ static bool read_line(struct reading *r, const char *line, size_t n,
     cJSON *o = cJSON_ParseWithLength(line, n);
     if (o && parse_line(o, &e)) {
         r->good++;
-        r->stopped = r->entry(r->user, &e) != 0;
+        r->stopped = r->entry && r->entry(r->user, &e) != 0;
+    } else if (o && parse_quantizer(o, &v)) {
+        r->good++;
+        r->stopped = r->quantizer && r->quantizer(r->user, &v) != 0;
     } else
         ctx_warn(r->ctx, WARN_MANIFEST,
                  "%s:%d is no line of a manifest: it is passed over", r->path,
@@ -335,17 +390,34 @@ static bool read_lines(struct reading *r, struct diag *d)
     return ok;
 }
 
+static facc_status read_manifest(struct reading *r, facc_error *err)
+{
+    struct diag d;
+    diag_init(&d);
+    bool ok = read_lines(r, &d);
+    free(r->seen.list);
+    return ok ? FACC_OK : error_report(err, &d, NULL, NULL);
+}
+
 facc_status facc_manifest_read(facc_ctx *ctx, const char *path,
                                int (*entry)(void *user,
                                             const facc_manifest_entry *e),
                                void *user, facc_error *err)
 {
-    struct diag d;
-    diag_init(&d);
     if (!ctx || !path || !entry)
         return error_null(err, !ctx ? "ctx" : !path ? "path" : "entry");
     struct reading r = {.ctx = ctx, .path = path, .entry = entry, .user = user};
-    bool ok = read_lines(&r, &d);
-    free(r.seen.list);
-    return ok ? FACC_OK : error_report(err, &d, NULL, NULL);
+    return read_manifest(&r, err);
+}
+
+facc_status facc_manifest_read_quantizers(
+    facc_ctx *ctx, const char *path,
+    int (*quantizer)(void *user, const facc_quantize_variant *v), void *user,
+    facc_error *err)
+{
+    if (!ctx || !path || !quantizer)
+        return error_null(err, !ctx ? "ctx" : !path ? "path" : "quantizer");
+    struct reading r = {
+        .ctx = ctx, .path = path, .quantizer = quantizer, .user = user};
+    return read_manifest(&r, err);
 }

@@ -1,6 +1,7 @@
 /* The list of kernels that were asked for, kept in a file: a line of JSON for
- * each program and variant. Recorded where facc_options.manifest or
- * $FACC_MANIFEST names one; read by facc_manifest_read. */
+ * each program and variant, and for each quantizer. Recorded where
+ * facc_options.manifest or $FACC_MANIFEST names one; read by facc_manifest_read
+ * and facc_manifest_read_quantizers. */
 #ifndef FACC_MANIFEST_H
 #define FACC_MANIFEST_H
 
@@ -16,5 +17,7 @@ void manifest_free(struct manifest *m); /* NULL is fine */
  * goes wrong is a warning. ctx->manifest NULL: nothing. */
 void manifest_record(facc_ctx *ctx, const facc_program *p,
                      const facc_variant *variant, int arch);
+void manifest_record_quantizer(facc_ctx *ctx, facc_quantize_variant v,
+                               int arch);
 
 #endif

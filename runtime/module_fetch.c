@@ -186,24 +186,18 @@ static void write_command(const struct request *r, char *out, size_t size)
 
 static bool no_jit(const struct request *r)
 {
-    char summary[160], command[512], way_out[700];
+    char summary[160], command[512], compile[600] = "";
     module_summarise(r, summary, sizeof summary);
     write_command(r, command, sizeof command);
-    if (emit_is_quantize(&r->plan->config)) /* manifests have none of these */
-        snprintf(way_out, sizeof way_out,
-                 "call facc_quantizer_get for sm_%d where it may, and take "
-                 "the cache along (\"facc cache export\")",
-                 r->plan->arch);
-    else
-        snprintf(way_out, sizeof way_out,
-                 "compile it beforehand with \"%s\", or record what runs ask "
-                 "for with FACC_MANIFEST and give that to \"facc compile "
-                 "--manifest\"",
-                 command);
+    if (!emit_is_quantize(&r->plan->config)) /* manifests alone make these */
+        snprintf(compile, sizeof compile,
+                 "compile it beforehand with \"%s\", or ", command);
     return diag_set(r->d, FACC_ERR_NO_JIT, "cache", NULL, 0,
                     "kernel %s (%s) is in no cache directory, and compiling "
-                    "is forbidden (FACC_NO_JIT or facc_options.no_jit): %s",
-                    r->key, summary, way_out);
+                    "is forbidden (FACC_NO_JIT or facc_options.no_jit): "
+                    "%srecord what runs ask for with FACC_MANIFEST and give "
+                    "that to \"facc compile --manifest\"",
+                    r->key, summary, compile);
 }
 
 struct module *module_fetch(const struct request *r)

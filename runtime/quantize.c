@@ -10,6 +10,7 @@
 
 #include "runtime/error.h"
 #include "runtime/kernel.h"
+#include "runtime/manifest.h"
 #include "templates/common/quantize_args.h"
 
 static const char stage_name[] = "quantize";
@@ -102,8 +103,10 @@ facc_status facc_quantizer_get(facc_quantizer **out, facc_ctx *ctx,
         return error_null(err, out ? "ctx" : "out");
     *out = NULL;
     if (versioned_read(&v, sizeof v, variant, "facc_quantize_variant", &d) &&
-        configure(ctx, &v, &plan, &d))
+        configure(ctx, &v, &plan, &d)) {
+        manifest_record_quantizer(ctx, v, plan.arch);
         *out = make(ctx, &plan, &origin, err, &d);
+    }
     if (!*out)
         status = error_report(err, &d, NULL, origin.log);
     else if (ctx->on_compile) {

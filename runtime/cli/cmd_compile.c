@@ -21,7 +21,8 @@ static const char help[] =
     "files, the one program that they make.\n"
     "\n"
     "A manifest lists what runs have asked for (a run with FACC_MANIFEST=FILE\n"
-    "adds to it), programs included.\n"
+    "adds to it), programs included: kernels, and what rounds to FP8\n"
+    "(facc_quantizer_get).\n"
     "\n"
     "  --dtype bf16,f16   --head-dim 64,128,192/128   --arch 80,90\n"
     "  --out-dtype f32    O's, where it is not that of Q\n"
@@ -79,6 +80,11 @@ static int print_json(const struct grid *g)
         cJSON_AddBoolToObject(j, "sinks", t->variant.sinks);
         cJSON_AddBoolToObject(j, "dropout", t->variant.dropout);
         cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
+        if (t->quantize.from) {
+            cJSON_AddBoolToObject(j, "hadamard", t->quantize.hadamard);
+            cJSON_AddBoolToObject(j, "mean", t->quantize.mean);
+            cJSON_AddBoolToObject(j, "image", t->quantize.image);
+        }
         cJSON_AddStringToObject(j, "status", facc_status_name(t->status));
         cJSON_AddStringToObject(j, "message", t->err.message);
         cJSON_AddStringToObject(j, "key", t->info.key);
@@ -219,6 +225,34 @@ static int add_recorded(void *user, const facc_manifest_entry *e)
     return 0;
 }
 
+/* Its variant is for what is printed. */
+static void add_quantizer(struct grid *g, const facc_quantize_variant *v)
+{
+    for (int i = 0; i < g->n; i++)
+        if (memcmp(&g->tasks[i].quantize, v, sizeof *v) == 0)
+            return;
+    struct task *t = grid_add(g);
+    t->file = "(quantizer)";
+    t->quantize = *v;
+    t->variant = (facc_variant)FACC_VARIANT_INIT;
+    t->variant.dtype = v->from;
+    t->variant.out_dtype = v->to;
+    t->variant.head_dim = t->variant.head_dim_v = v->head_dim;
+    t->variant.arch = v->arch;
+}
+
+static int add_recorded_quantizer(void *user, const facc_quantize_variant *e)
+{
+    struct loaded *l = user;
+    facc_quantize_variant v = *e;
+    for (int a = 0; a < (l->o->arch ? l->lists.n_arch : 1); a++) {
+        if (l->o->arch)
+            v.arch = l->lists.arch[a];
+        add_quantizer(l->g, &v);
+    }
+    return 0;
+}
+
 static int compile_all(const struct options *o, const struct variant_lists *v,
                        const struct job *job)
 {
@@ -227,7 +261,9 @@ static int compile_all(const struct options *o, const struct variant_lists *v,
     struct loaded l = {.o = o, .g = &g, .lists = *v};
     int rc = EXIT_OK;
     if (o->manifest) {
-        if (facc_manifest_read(job->ctx, o->manifest, add_recorded, &l, &err))
+        if (facc_manifest_read(job->ctx, o->manifest, add_recorded, &l, &err) ||
+            facc_manifest_read_quantizers(job->ctx, o->manifest,
+                                          add_recorded_quantizer, &l, &err))
             rc = cli_fail_facc(&err);
     } else if (o->n_positional)
         add_files(&l);
@@ -269,6 +305,7 @@ static int run(int argc, char **argv)
     struct variant_lists l;
     struct job job = {.device = -1};
     facc_error err = FACC_ERROR_INIT;
+    facc_options made = FACC_OPTIONS_INIT;
     int rc = options_parse(&command_compile, argc, argv, allowed, &o);
     if (rc)
         return rc < 0 ? EXIT_OK : rc;
@@ -277,9 +314,10 @@ static int run(int argc, char **argv)
         rc = variants_parse(&command_compile, &o, &l);
     if (rc)
         return rc;
+    made.on_compile = grid_on_compile;
     if (o.score || o.mask)
         rc = job_load_program(&command_compile, &o, &job);
-    else if (facc_ctx_create(&job.ctx, NULL, &err))
+    else if (facc_ctx_create(&job.ctx, &made, &err))
         rc = cli_fail_facc(&err);
     if (!rc)
         rc = compile_all(&o, &l, &job);

@@ -35,6 +35,7 @@ struct task *grid_add(struct grid *g)
     struct task *t = &g->tasks[g->n++];
     t->err = (facc_error)FACC_ERROR_INIT;
     t->info = (facc_kernel_info)FACC_KERNEL_INFO_INIT;
+    t->quantize = (facc_quantize_variant)FACC_QUANTIZE_VARIANT_INIT;
     return t;
 }
 
@@ -165,8 +166,16 @@ static void announce(struct grid *g, const struct task *t)
         if (t->program)
             printf("  %s  D %d/%d  sm_%d", facc_dtype_name(v->dtype),
                    v->head_dim, v->head_dim_v, v->arch);
+        else if (t->quantize.from)
+            printf("  %s to %s  D %d%s%s%s  sm_%d", facc_dtype_name(v->dtype),
+                   facc_dtype_name(v->out_dtype), v->head_dim,
+                   t->quantize.hadamard ? "  hadamard" : "",
+                   t->quantize.mean ? "  mean" : "",
+                   t->quantize.image ? "  image" : "", v->arch);
         if (t->status)
             printf("  FAILED: %s\n", t->err.message);
+        else if (t->quantize.from)
+            printf("  %s  %.2f s\n", t->info.source, t->seconds);
         else
             printf("  %s%s%s  %s  %.2f s  %d registers  %d spill bytes\n",
                    t->info.family, t->info.fallback[0] ? " and " : "",
@@ -210,6 +219,30 @@ static void get_kernel(struct grid *g, struct task *t)
     }
 }
 
+/* The one that this thread gets. */
+static _Thread_local struct task *quantizer;
+
+void grid_on_compile(void *user, const facc_compile_event *e)
+{
+    (void)user;
+    if (!quantizer)
+        return;
+    snprintf(quantizer->info.key, sizeof quantizer->info.key, "%s", e->key);
+    snprintf(quantizer->info.source, sizeof quantizer->info.source, "%s",
+             e->source);
+}
+
+static void get_quantizer(struct grid *g, struct task *t)
+{
+    facc_quantizer *q = NULL;
+    const double start = cli_now();
+    quantizer = t;
+    t->status = facc_quantizer_get(&q, g->ctx, &t->quantize, &t->err);
+    quantizer = NULL;
+    t->seconds = cli_now() - start;
+    facc_quantizer_free(q);
+}
+
 /* Others took the memory meanwhile: one that does not start yet costs less than
  * one that the system kills. Somebody always runs. The lock is held. */
 static bool must_wait(const struct grid *g)
@@ -244,6 +277,8 @@ static void *worker(void *user)
     for (struct task *t; (t = take(g));) {
         if (t->program)
             get_kernel(g, t);
+        else if (t->quantize.from)
+            get_quantizer(g, t);
         pthread_mutex_lock(&g->lock);
         g->running--;
         g->done++;

@@ -10,6 +10,7 @@ struct task {
     const char *file;      /* of the program; "" expressions; not owned */
     facc_program *program; /* NULL: it could not be loaded, see err */
     facc_variant variant;
+    facc_quantize_variant quantize; /* from is not 0: this one */
     facc_status status;
     facc_error err;
     facc_kernel_info info;
@@ -31,6 +32,9 @@ struct grid {
 
 /* A new task at the end. */
 struct task *grid_add(struct grid *g);
+
+/* For facc_options: a quantizer's handle does not say where it is from. */
+void grid_on_compile(void *user, const facc_compile_event *e);
 
 /* How many may compile at once: as many as asked for (0: as there are CPUs)
  * and the memory holds, which is `memory` MiB (0: what is free here). */

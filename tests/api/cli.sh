@@ -659,6 +659,15 @@ if cc -w -D_GNU_SOURCE -shared -fPIC "$root/tests/unit/fake_nvrtc.c" -o "$work/f
     want 0 disk env FACC_MANIFEST=r.jsonl "$facc" compile alibi.lua --head-dim 64 --arch 80
     want 0 'alibi.lua  bf16  D 64/64  sm_89  sm80  disk' "$facc" compile --manifest r.jsonl --arch 89
     want 0 '^2 of 2 kernels' "$facc" compile --manifest r.jsonl --arch 80,90
+    # quantizers too, which no option makes
+    cat >q.jsonl <<'E'
+{"from":"bf16","to":"e4m3","head_dim":64,"arch":90,"hadamard":1,"mean":0,"image":1}
+E
+    want 1 'bf16 to e4m3  D 64  hadamard  image  sm_90  FAILED: .*FACC_MANIFEST' env FACC_NO_JIT=1 "$facc" compile --manifest q.jsonl
+    want 0 '^\[1/1\] \(quantizer\)  bf16 to e4m3  D 64  hadamard  image  sm_90  nvrtc  [0-9.]+ s$' "$facc" compile --manifest q.jsonl
+    want 0 '"source":[[:space:]]*"disk"' env FACC_NO_JIT=1 "$facc" compile --manifest q.jsonl --json
+    cat r.jsonl >>q.jsonl
+    want 0 '^4 of 4 kernels: 1 compiled, 3 there already' "$facc" compile --manifest q.jsonl --arch 89,90
     # the line of progress is a terminal's
     want 0 'at once, 0 failed' "$python" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' \
         env FACC_CACHE=off FAKE_NVRTC_MS=30 "$facc" compile alibi.lua --head-dim 64,72,80 --arch 80 --jobs 1

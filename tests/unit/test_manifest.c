@@ -274,6 +274,72 @@ START_TEST(cannot_be_written)
 }
 END_TEST
 
+struct quantizers {
+    int n, stop_at;
+    facc_quantize_variant v[8];
+};
+
+static int keep_quantizer(void *user, const facc_quantize_variant *v)
+{
+    struct quantizers *r = user;
+    ck_assert_int_lt(r->n, 8);
+    r->v[r->n++] = *v;
+    return r->n == r->stop_at;
+}
+
+/* Lines of their own among those of kernels; each reader passes over the
+ * other's. */
+START_TEST(quantizers)
+{
+    struct counts c;
+    facc_error err = FACC_ERROR_INIT;
+    facc_quantizer *q;
+    struct quantizers r = {.n = 0};
+    facc_quantize_variant v = FACC_QUANTIZE_VARIANT_INIT, w;
+    set_path();
+    facc_ctx *ctx = recording(&c, path);
+    v.from = FACC_F16;
+    v.to = FACC_E5M2;
+    v.head_dim = 64;
+    v.arch = 80; /* refused: no line */
+    ck_assert_int_eq(facc_quantizer_get(&q, ctx, &v, &err),
+                     FACC_ERR_UNSUPPORTED);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    v.arch = 89;
+    v.hadamard = v.image = 1;
+    w = v;
+    w.hadamard = 7; /* the same */
+    ck_assert_int_eq(facc_quantizer_get(&q, ctx, &v, &err), FACC_ERR_NO_JIT);
+    ck_assert_int_eq(facc_quantizer_get(&q, ctx, &w, &err), FACC_ERR_NO_JIT);
+    facc_program *p = program(ctx, causal);
+    facc_variant kernel = plain(80);
+    ask(ctx, p, &kernel);
+    w.hadamard = 0;
+    w.mean = 1;
+    ck_assert_int_eq(facc_quantizer_get(&q, ctx, &w, &err), FACC_ERR_NO_JIT);
+    ck_assert_int_eq(lines_in(path), 3);
+    ck_assert_int_eq(read_all(ctx).n, 1);
+    add_bytes("{\"from\":\"bf16\",\"head_dim\":64,\"arch\":90}\n");
+    ck_assert_int_eq(c.warnings, 0);
+    ck_assert_int_eq(
+        facc_manifest_read_quantizers(ctx, path, keep_quantizer, &r, &err),
+        FACC_OK);
+    ck_assert_int_eq(c.warnings, 1);
+    ck_assert_int_eq(r.n, 2);
+    ck_assert_int_eq(memcmp(&r.v[0], &v, sizeof v), 0);
+    ck_assert_int_eq(memcmp(&r.v[1], &w, sizeof w), 0);
+    r = (struct quantizers){.stop_at = 1};
+    ck_assert_int_eq(
+        facc_manifest_read_quantizers(ctx, path, keep_quantizer, &r, &err),
+        FACC_OK);
+    ck_assert_int_eq(r.n, 1);
+    ck_assert_int_eq(facc_manifest_read_quantizers(ctx, path, NULL, &r, &err),
+                     FACC_ERR_ARGUMENT);
+    facc_program_free(p);
+    facc_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(text_with_nul)
 {
     static const char lua[] = "-- \0\n"
@@ -302,6 +368,6 @@ int main(void)
     const TTest *const tests[] = {
         round_trip,        once_each,     environment_and_refusals,
         several_processes, damaged_lines, cannot_be_written,
-        text_with_nul};
+        text_with_nul,     quantizers};
     return run_tests("manifest", tests, sizeof tests / sizeof tests[0]);
 }
