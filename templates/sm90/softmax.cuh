@@ -64,13 +64,15 @@ template <class V, bool kPlane> __host__ __device__ constexpr bool is_moved()
 __device__ __forceinline__ const Rows &rows_now(const KernelArgs &args, const Work &w,
                                                 const Rows &given, Rows &late)
 {
-    if constexpr (!kRowsLate)
-        return given;
+    if constexpr (kRowsLate) {
+        const int q = w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-        late[0][half] = Variant::row(
-            args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4 + 8 * half);
-    return late;
+        for (int half = 0; half < 2; ++half)
+            late[0][half] = Variant::row(args, w.t, q + 8 * half);
+        return late;
+    } else {
+        return given;
+    }
 }
 
 // Against the references as they are. total: of the weights of this thread, for state.sum. False
