@@ -65,10 +65,11 @@ __device__ __forceinline__ const Rows &rows_now(const KernelArgs &args, const Wo
                                                 const Rows &given, Rows &late)
 {
     if constexpr (kRowsLate) {
-        const int q = w.q0 + threadIdx.x / 32 * kRowsPerWarp + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-            late[0][half] = Variant::row(args, w.t, q + 8 * half);
+            late[0][half] = Variant::row(args, w.t,
+                                         w.q0 + threadIdx.x / 32 * kRowsPerWarp +
+                                             threadIdx.x % 32 / 4 + 8 * half);
         return late;
     } else {
         return given;
