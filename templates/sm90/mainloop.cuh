@@ -211,8 +211,11 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     if (kGuesses && first_ && !masked)
         guess_references(args_, w, s_, state_);
     rescale_ = kGuesses && first_;
-    if (careful || !weigh_quickly(args_, w, rows, c_.stage, slot, kv0, multiplier, s_, state_, p,
-                                  total)) {
+    const bool good = !careful && weigh_quickly(args_, w, rows, c_.stage, slot, kv0, multiplier, s_,
+                                                state_, p, total);
+    if constexpr (kSettlesFirst)
+        wgmma_wait<0>(); // P V of the visit before: not below, since all warps of the group must
+    if (!good) {
         if (careful || !weights_hold(state_, p, total)) {
             total[0] = total[1] = 0.0f;
             weigh_again(w, v, rows, slot, p);
@@ -237,7 +240,6 @@ __device__ __forceinline__ void Consumer::weigh_again(const Work &w, const Visit
     else
         weigh_exactly(args_, w, rows, c_.stage, slot, v.tile * kTileN, s_, state_, p, factor_);
     if constexpr (kSettlesFirst) {
-        wgmma_wait<0>(); // P V of the visit before
         if (!first_)
             scale_output(factor_[0], factor_[1]);
     } else {

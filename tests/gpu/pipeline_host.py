@@ -174,7 +174,7 @@ MUTATIONS = [
     (MAINLOOP, "            settle();\n            keep(p);\n            if (!plain)\n                leave();\n",
      "            if (!plain)\n                leave();\n            settle();\n            keep(p);\n", "tags.plain.2.2"),
     # three groups: what is rare before the product
-    (MAINLOOP, "        wgmma_wait<0>(); // P V of the visit before\n        if (!first_)", "        if (!first_)", "numbers.packed_causal.3.1"),
+    (MAINLOOP, "        wgmma_wait<0>(); // P V of the visit before: not below", "        ; // not below", "numbers.packed_causal.3.1"),
     (MAINLOOP, "            scale_output(factor_[0], factor_[1]);\n    } else {", "            ;\n    } else {", "numbers.packed_causal.3.1"),
     (MAINLOOP, "        visits_.hold_back(); // its", "        ; // its", "tags.plain.3.2"),
     (MAINLOOP, "                settle();\n                wgmma_wait<0>();", "                wgmma_wait<0>();", "tags.plain.3.2"),
