@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help[] =
     "usage: facc compile FILE.lua... [--dtype LIST] [--head-dim LIST]\n"
@@ -260,7 +261,12 @@ static int compile_all(const struct options *o, const struct variant_lists *v,
     struct grid g = {.ctx = job->ctx, .quiet = o->json};
     struct loaded l = {.o = o, .g = &g, .lists = *v};
     int rc = EXIT_OK;
-    if (o->manifest) {
+    struct stat st;
+    if (o->manifest && stat(o->manifest, &st) == 0 && !S_ISREG(st.st_mode))
+        rc = cli_fail("%s: a manifest is read twice and must be a file: write "
+                      "what comes from a pipe to one first",
+                      o->manifest);
+    else if (o->manifest) {
         if (facc_manifest_read(job->ctx, o->manifest, add_recorded, &l, &err) ||
             facc_manifest_read_quantizers(job->ctx, o->manifest,
                                           add_recorded_quantizer, &l, &err))

@@ -630,6 +630,7 @@ want 1 'facc compile FILE --dtype bf16 --head-dim 64/64 --arch 80 --with-sinks -
     env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile --mask 'q >= kv' --with-dropout --with-sinks --head-dim 64 --arch 80
 want 1 'm2.jsonl: No such file' "$facc" compile --manifest m2.jsonl
 want 1 'is no manifest' "$facc" compile --manifest alibi.lua
+want 1 'must be a file' sh -c 'cat m.jsonl | "$0" compile --manifest /dev/stdin' "$facc"
 want 0 '^0 entries into e.tar' env FACC_CACHE_DIR="$work/empty" "$facc" cache export e.tar
 want 0 '^0 added, 0 there already, 0 damaged' env FACC_CACHE_DIR="$work/empty" "$facc" cache import e.tar
 want 1 'no tar archive|cut short' env FACC_CACHE_DIR="$work/empty" "$facc" cache import alibi.lua
