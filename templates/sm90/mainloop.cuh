@@ -179,10 +179,10 @@ class Consumer
     float factor_[2];
     float multiplier_; // see take_multiplier
     unsigned item_;    // of the visit
-    bool open_;     // its output is in the accumulator, and no product in flight
-    bool rescale_;  // the output, by factor_, is to be; true in an item's first visit
-    bool first_;    // this visit is its item's first
-    bool waiting_;  // the output of the item before is still in the accumulator
+    bool open_;        // its output is in the accumulator, and no product in flight
+    bool rescale_;     // the output, by factor_, is to be; true in an item's first visit
+    bool first_;       // this visit is its item's first
+    bool waiting_;     // the output of the item before is still in the accumulator
 };
 
 // Of the product that lies ready.
@@ -423,7 +423,8 @@ __device__ __forceinline__ NextVisit Consumer::run_on(Visit &v, Visit &next, Wei
         pin(s_[0]);
         visits_.release_k();
         first_ = false;
-        if (kJoinsItems || !plain) { // always said in one step, ptxas would not know it to be uniform
+        // Without a condition, ptxas would not know them to be uniform where items are not joined.
+        if (kJoinsItems || !plain) {
             first_ = visits_.item() != item_;
             item_ = visits_.item();
         }
