@@ -176,6 +176,8 @@ MUTATIONS = [
     # three groups: what is rare before the product
     (MAINLOOP, "        wgmma_wait<0>(); // P V of the visit before: not below", "        ; // not below", "numbers.packed_causal.3.1"),
     (MAINLOOP, "            scale_output(factor_[0], factor_[1]);\n    } else {", "            ;\n    } else {", "numbers.packed_causal.3.1"),
+    (MAINLOOP, "        if (!first_)\n            scale_output", "        wgmma_wait<0>();\n        if (!first_)\n            scale_output",
+     "tags.plain.3.1"),
     (MAINLOOP, "        visits_.hold_back(); // its", "        ; // its", "tags.plain.3.2"),
     (MAINLOOP, "                settle();\n                wgmma_wait<0>();", "                wgmma_wait<0>();", "tags.plain.3.2"),
     (MAINLOOP, "visits_.release_v_if(plain)", "visits_.release_v_if(true)", "tags.plain.3.1"),

@@ -116,6 +116,7 @@ struct Warp {
     long meetings;
     Product staging;
     std::vector<Product> products; // in flight, oldest first
+    size_t steps;                  // of Cta::steps
     unsigned seen_done = 0;        // Cta::changes when it was found stuck
     bool stuck;
 };
@@ -141,8 +142,9 @@ struct Cta {
     std::map<unsigned, MBarrier> barriers;
     std::vector<Load> loads;
     Named named[16];
-    int alive;    // lanes
-    long changes; // phases, meetings: something a stuck warp may wait for
+    std::vector<char> steps[4]; // products and waits of each group, in the order of all its warps
+    int alive;                  // lanes
+    long changes;               // phases, meetings: something a stuck warp may wait for
 };
 
 // How the scheduler chooses.
@@ -427,9 +429,23 @@ inline bool in_flight(bool scores)
     return false;
 }
 
+// Of wgmma's instructions: all warps of a group must execute the same.
+inline void step_together(char what)
+{
+    if (m.lane->id.x % 32 != 0)
+        return;
+    Warp &w = *m.warp;
+    std::vector<char> &all = m.cta->steps[w.number / 4];
+    if (w.steps == all.size())
+        all.push_back(what);
+    if (all[w.steps++] != what)
+        fail("products and waits are not those of the group's other warps");
+}
+
 // By all lanes.
 inline void issue(const Product &p)
 {
+    step_together(p.scores ? 'q' : 'v');
     Warp &w = *m.warp;
     const int lane = m.lane->id.x % 32;
     if (m.together)
@@ -457,6 +473,7 @@ inline void issue(const Product &p)
 
 inline void wait_products(size_t pending)
 {
+    step_together(static_cast<char>('0' + pending));
     meet(0, 22);
     while (m.warp->products.size() > pending)
         finish_product(*m.cta, *m.warp);
@@ -529,6 +546,8 @@ inline void prepare(Cta &cta, int warps, int consumers)
     cta.loads.clear();
     cta.changes = 0;
     cta.alive = 0;
+    for (std::vector<char> &group : cta.steps)
+        group.clear();
     for (Named &n : cta.named)
         n = Named();
     for (int i = 0; i < warps; ++i) {
@@ -539,6 +558,7 @@ inline void prepare(Cta &cta, int warps, int consumers)
         w.arrived = w.staged = 0;
         w.meetings = 0;
         w.products.clear();
+        w.steps = 0;
         w.stuck = false;
         for (int j = 0; j < w.lanes; ++j) {
             Lane &l = w.lane[j];
