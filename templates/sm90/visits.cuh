@@ -94,14 +94,12 @@ class Visits
     {
         c_.k_empty[load() % kStages].arrive_warp();
     }
-    // or V of the first that has it.
+    // or V of the first that has it;
     __device__ __forceinline__ void release_v()
     {
-        c_.v_empty[freed_ % kStages].arrive_warp();
-        ++freed_;
+        release_v_if(true);
     }
-
-    // Or does not, without a branch.
+    // or is not, without a branch.
     __device__ __forceinline__ void release_v_if(bool goes)
     {
         __syncwarp();
