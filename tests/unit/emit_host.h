@@ -30,6 +30,12 @@ static float __int_as_float(int v)
     memcpy(&f, &v, sizeof f);
     return f;
 }
+static inline unsigned __float_as_uint(float f)
+{
+    unsigned v;
+    memcpy(&v, &f, sizeof v);
+    return v;
+}
 static float __uint_as_float(unsigned v)
 {
     return __int_as_float((int)v);

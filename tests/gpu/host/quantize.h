@@ -6,12 +6,6 @@ struct float4 {
     float x, y, z, w;
 };
 
-inline unsigned __float_as_uint(float x)
-{
-    unsigned u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
 inline float __fmaf_rn(float a, float b, float c)
 {
     return std::fma(a, b, c);

@@ -38,12 +38,6 @@ inline unsigned __shfl_xor_sync(unsigned, unsigned x, int lanes)
 {
     return simt::meet(x, 4)[(threadIdx.x % 32) ^ lanes];
 }
-inline unsigned __float_as_uint(float x)
-{
-    unsigned bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
 inline float __shfl_xor_sync(unsigned, float x, int lanes)
 {
     return __uint_as_float(simt::meet(__float_as_uint(x), 5)[(threadIdx.x % 32) ^ lanes]);
