@@ -38,15 +38,22 @@ enum token {
 
 enum { MAX_NESTING = 256 }; /* Lua allows 200 */
 
+/* What goes on when a bracket closes. */
+struct around {
+    struct primary primary;
+    enum before clause;
+};
+
 struct lexer {
     const char *s;
     size_t n, i; /* text, next character */
     int line;
     int reserved_line;
     struct strbuf out;
-    struct primary primary;             /* the last one */
-    struct primary around[MAX_NESTING]; /* where a bracket opened */
+    struct primary primary;            /* the last one */
+    struct around around[MAX_NESTING]; /* where a bracket opened */
     int depth;
+    enum before clause; /* inside of while or until, else BEFORE_OTHER */
     enum before before; /* what the last token would be */
     bool field;         /* the last token was . or : */
 };
@@ -220,23 +227,41 @@ static bool is_condition(const struct lexer *x, enum token next)
     return false;
 }
 
-/* Puts __c( ) around the last primary, or __c( ,0) before an "or". */
+/* Puts __c( ) around the last primary, or __c( ,0) before an "or"; apart from
+ * the word that "not(x)" and "if(x)then" begin with. */
 static void wrap_primary(struct lexer *x)
 {
-    static const char opening[] = "__c(";
-    enum { N = sizeof opening - 1 };
+    const struct primary *p = &x->primary;
+    if (x->out.failed)
+        return;
+    const bool touches = is_name_char(x->out.text[p->start - 1]);
+    const char *opening = touches ? " __c(" : "__c(";
     const char *closing = is_word(x, "or") ? ",0)" : ")";
-    const size_t n = strlen(closing), len = x->out.len;
+    const size_t n_open = strlen(opening), n = strlen(closing);
+    const size_t len = x->out.len;
     strbuf_add(&x->out, opening);
     strbuf_add(&x->out, closing);
     if (x->out.failed)
         return;
     char *text = x->out.text;
-    const struct primary *p = &x->primary;
-    memmove(text + p->end + N + n, text + p->end, len - p->end);
-    memcpy(text + p->end + N, closing, n);
-    memmove(text + p->start + N, text + p->start, p->end - p->start);
-    memcpy(text + p->start, opening, N);
+    memmove(text + p->end + n_open + n, text + p->end, len - p->end);
+    memcpy(text + p->end + n_open, closing, n);
+    memmove(text + p->start + n_open, text + p->start, p->end - p->start);
+    memcpy(text + p->start, opening, n_open);
+}
+
+/* The clause after the token at the present place. Behind an "until" begins a
+ * statement, which may be an assignment. */
+static enum before clause_of(const struct lexer *x, enum token token)
+{
+    static const char *const within[] = {"and",  "or",    "not", "nil",
+                                         "true", "false", NULL};
+    if (token == TOKEN_KEYWORD && !is_one_of(x, within))
+        return is_word(x, "while")   ? BEFORE_WHILE
+               : is_word(x, "until") ? BEFORE_UNTIL
+                                     : BEFORE_OTHER;
+    const bool assigns = peek(x, 0) == ',' || peek(x, 0) == '=';
+    return token == TOKEN_SEPARATOR && assigns ? BEFORE_OTHER : x->clause;
 }
 
 static enum before before_of(const struct lexer *x, enum token token)
@@ -245,17 +270,25 @@ static enum before before_of(const struct lexer *x, enum token token)
         return BEFORE_OPERATOR;
     if (token != TOKEN_KEYWORD)
         return BEFORE_OTHER;
-    return is_word(x, "not")     ? BEFORE_NOT
-           : is_word(x, "while") ? BEFORE_WHILE
-           : is_word(x, "until") ? BEFORE_UNTIL
-                                 : BEFORE_OTHER;
+    return is_word(x, "not") ? BEFORE_NOT : x->clause;
+}
+
+static void enter_bracket(struct lexer *x)
+{
+    if (x->depth < MAX_NESTING)
+        x->around[x->depth] = (struct around){x->primary, x->clause};
+    x->depth++;
+    x->primary.open = false;
+    x->clause = BEFORE_OTHER;
 }
 
 static void leave_bracket(struct lexer *x)
 {
     x->depth--;
-    if (x->depth >= 0 && x->depth < MAX_NESTING)
-        x->primary = x->around[x->depth];
+    if (x->depth >= 0 && x->depth < MAX_NESTING) {
+        x->primary = x->around[x->depth].primary;
+        x->clause = x->around[x->depth].clause;
+    }
 }
 
 /* A token is about to be copied: ends the primary, goes on with it, or starts
@@ -273,14 +306,11 @@ static void before_token(struct lexer *x, enum token token)
     bool starts = token == TOKEN_NAME || peek(x, 0) == '(';
     if (!p->open && starts)
         *p = (struct primary){true, x->out.len, 0, x->before};
-    if (token == TOKEN_OPEN) {
-        if (x->depth < MAX_NESTING)
-            x->around[x->depth] = *p;
-        x->depth++;
-        p->open = false;
-    } else if (token == TOKEN_CLOSE) {
+    x->clause = clause_of(x, token);
+    if (token == TOKEN_OPEN)
+        enter_bracket(x);
+    else if (token == TOKEN_CLOSE)
         leave_bracket(x);
-    }
     x->before = before_of(x, token);
     x->field = token == TOKEN_FIELD;
 }

@@ -696,6 +696,27 @@ if row "loops_and_goto" then -- Lua's own control flow over traced comparisons
     return n > 0 or i == j
   end)
 end
+if row "words_and_brackets" then -- as C has them
+  local on = T("flag", "bool", {})
+  mask(function(b, h, i, j)
+    local n = 0
+    while(n < 3)and(on)do n = n + 1 end
+    if(i < j)or not(on)then return(false)
+    elseif(i % n == 0)and not(j % n == 0)then return(h == 0)end
+    repeat n = n - 1 until(n < 0)or not(on)
+    return(n == -1)
+  end)
+end
+if row "flags_of_loops" then -- bool tensors of rank 0 behind "and" and "or"
+  local on, off = T("flag", "bool", {}), T("no_flag", "bool", {})
+  mask(function(b, h, i, j)
+    local n, m = 0, 0
+    while n < 4 and off do n = n + 1 end
+    while m < 2 and (n > 3 or on) do m = m + 1 end
+    repeat m = m + 1 until m > 5 or on
+    return i >= j + n and (i - j) % m ~= 1
+  end)
+end
 if row "tables_and_closures" then
   local kinds = { [0] = causal, function(b, h, i, j) return i <= j end, ["any"] = function() return true end }
   local Window = {}

@@ -148,6 +148,13 @@ static const char *const chunks[] = {
     "local function two() return 2, 3 end local t = {4, 5} t[two()] = 9 return "
     "t[2], t[1 < 2], t[ 1 --[[ ] ]] ]",
     "local t = {} t[1], t[2] = t, 3 return t[1][1][2], t[1]['x'], t[1.0] == t",
+    /* no blank between a word and a bracket */
+    "local a, b = 1 if(a)then b = 2 end if(b)then a = nil elseif(a)then a = 4 "
+    "end return a, b",
+    "local i = 3 while(i)do i = nil end repeat i = 1 until(i)return(i)",
+    "local a, b = nil, 2 return not(a), not(a)and(b), (a)or(b)and(a), not(a==b)"
+    "or(b)",
+    "local f = function(x)return(x)end return not(f)(1)and(f){2}, f(not(f'x'))",
     /* text that only looks like an operator */
     "local s = [[a == b]] local u = [==[ ]] == [=[ ~= ]==] local v = 'a == b' "
     "return s, u, v, s == 'a == b'",
@@ -260,6 +267,14 @@ static void expression(struct writer *w, int depth)
         add(w, "f(");
         expression(w, depth - 1);
         add(w, ") --[[ x == y ]]\n");
+    } else if (what == 7) { /* without blanks */
+        add(w, pick(w, 2) ? "not(" : "(");
+        expression(w, depth - 1);
+        add(w, ")");
+        add(w, operators[pick(w, N_OPERATORS)]);
+        add(w, "(");
+        expression(w, depth - 1);
+        add(w, ")");
     } else {
         expression(w, depth - 1);
         add(w, pick(w, 8) ? " " : "\n");
@@ -287,6 +302,10 @@ START_TEST(random_expressions)
     for (long i = 0; i < n_random; i++) {
         struct outcome want, got;
         struct arena *a = arena_new(&alloc_libc);
+        if (i % 20000 == 19999) { /* a state runs for some seconds at most */
+            fixture_close(&f);
+            fixture_open(&f);
+        }
         w.n = 0;
         add(&w, setting);
         expression(&w, 4);
@@ -346,9 +365,28 @@ START_TEST(text)
     expect_text("if a[i][1](j, not k){l}'s'\n--[[ ]]then",
                 "if __c(a[__k(i)][1](j, not __c(k)){l}'s')\n--[[ ]]then");
     expect_text("while a do f(b) end", "while __c(a) do f(b) end");
+    expect_text("if(a)then elseif(b)then end x = not(c)and(d) and(e)or(f)",
+                "if __c((a))then elseif __c((b))then end "
+                "x = not __c((c))and __c((d)) and __c((e),0)or(f)");
+    expect_text(
+        "while a < b and c or not d do f(e and g) end",
+        "while a < b and __c(c,0) or not __c(d) do f(__c(e) and g) end");
+    expect_text(
+        "while f(function() for i = a, b and c do end end) and d do end",
+        "while __c(f(function() for i = a, __c(b) and c do end end)) "
+        "and __c(d) do end");
     expect_text("for i = a, b do end", "for i = a, b do end");
     expect_text("repeat until a b()", "repeat until __c(a) b()");
     expect_text("repeat until a < b", "repeat until a < b");
+    expect_text("repeat until a and b or c d()",
+                "repeat until __c(a) and __c(b,0) or __c(c) d()");
+    expect_text("repeat until a == b or c x = d and e",
+                "repeat until a > __eq | b or __c(c) x = __c(d) and e");
+    expect_text("repeat until (a or b) and c return d and e",
+                "repeat until __c((__c(a,0) or b)) and __c(c) return __c(d) "
+                "and e");
+    expect_text("repeat until a x, y = b and c, d and e",
+                "repeat until __c(a) x, y = __c(b) and c, __c(d) and e");
     expect_text("repeat until a -- x", "repeat until __c(a) -- x");
     expect_text("x = not a ::l:: goto l", "x = not __c(a) ::l:: goto l");
     expect_text("x = {a and b, [1] = not c, not d, [e and f] = g}",
