@@ -262,6 +262,33 @@ enum entry_state entry_load(const char *dir, const char *key,
     return s;
 }
 
+enum entry_state entry_salvage(const char *dir, const char *key,
+                               struct entry_file *unit, struct cache_meta *meta,
+                               char *why)
+{
+    struct entry_file facts = {NULL, 0};
+    char no_facts[ENTRY_WHY];
+    int fd;
+    memset(meta, 0, sizeof *meta);
+    *unit = (struct entry_file){NULL, 0};
+    enum entry_state s = open_entry(dir, key, &fd, why);
+    if (s != ENTRY_OK)
+        return s;
+    if (read_file(fd, entry_file_name[ENTRY_META], &facts, no_facts) ==
+        ENTRY_OK)
+        (void)entry_read_meta(&facts, meta);
+    free(facts.data);
+    s = read_file(fd, entry_file_name[ENTRY_UNIT], unit, why);
+    if (s == ENTRY_OK)
+        s = entry_verify_unit(unit, key, why);
+    close(fd);
+    if (s != ENTRY_OK) {
+        free(unit->data);
+        *unit = (struct entry_file){NULL, 0};
+    }
+    return s;
+}
+
 void entry_files_free(struct entry_file f[ENTRY_FILES])
 {
     for (int i = 0; i < ENTRY_FILES; i++) {
@@ -398,10 +425,27 @@ static bool is_there(const char *dir, const char *key)
     return entry_read(dir, key, NULL, 0, false, NULL, why) == ENTRY_OK;
 }
 
+/* False: there is none now (another process removed it, or the file system
+ * cannot exchange and it had to go). */
+static bool exchange(int tmps, const char *name, int shelf, const char *dir,
+                     const char *key)
+{
+    const bool ok = renameat2(tmps, name, shelf, key, RENAME_EXCHANGE) == 0;
+    if (ok)
+        remove_dir(tmps, name);
+    else
+        (void)entry_retire(dir, key, true);
+    return ok;
+}
+
 static bool publish_from(int tmps, const char *name, const char *dir,
-                         const char *key, struct diag *d)
+                         const char *key, bool replace, struct diag *d)
 {
     int shelf = open_shelf(dir, key, true);
+    if (shelf >= 0 && replace && exchange(tmps, name, shelf, dir, key)) {
+        close(shelf);
+        return true;
+    }
     bool ok = shelf >= 0 && renameat(tmps, name, shelf, key) == 0;
     const int err = errno;
     if (ok)
@@ -410,14 +454,15 @@ static bool publish_from(int tmps, const char *name, const char *dir,
         remove_dir(tmps, name);
     if (shelf >= 0)
         close(shelf);
-    if (!ok) /* another process was faster? */
+    if (!ok && !replace) /* another process was faster? */
         ok = err == EEXIST || err == ENOTEMPTY || is_there(dir, key);
     errno = err;
     return ok || io_error(d, dir, shelf < 0 ? "a sub-directory" : "an entry");
 }
 
-bool entry_publish(const char *dir, const char *key, const char *text,
-                   size_t size, const struct cache_item *item, struct diag *d)
+static bool publish(const char *dir, const char *key, const char *text,
+                    size_t size, const struct cache_item *item, bool replace,
+                    struct diag *d)
 {
     char name[160];
     int tmps = entry_open_sub(dir, "tmp", true);
@@ -434,9 +479,21 @@ bool entry_publish(const char *dir, const char *key, const char *text,
     }
     if (tmp >= 0)
         close(tmp);
-    ok = ok && publish_from(tmps, name, dir, key, d);
+    ok = ok && publish_from(tmps, name, dir, key, replace, d);
     close(tmps);
     return ok;
+}
+
+bool entry_publish(const char *dir, const char *key, const char *text,
+                   size_t size, const struct cache_item *item, struct diag *d)
+{
+    return publish(dir, key, text, size, item, false, d);
+}
+
+bool entry_replace(const char *dir, const char *key, const char *text,
+                   size_t size, const struct cache_item *item, struct diag *d)
+{
+    return publish(dir, key, text, size, item, true, d);
 }
 
 /* ---- removing -------------------------------------------------------- */

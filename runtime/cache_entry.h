@@ -31,8 +31,17 @@ enum entry_state entry_load(const char *dir, const char *key,
                             struct entry_file f[ENTRY_FILES],
                             struct cache_meta *meta, char *why);
 void entry_files_free(struct entry_file f[ENTRY_FILES]);
+/* Of a damaged one: its unit (free its data) if that is whole, its facts as far
+ * as they are (else empty). Else as entry_verify_unit, or not to be read. */
+enum entry_state entry_salvage(const char *dir, const char *key,
+                               struct entry_file *unit, struct cache_meta *meta,
+                               char *why);
 /* False: *d has FACC_ERR_IO naming the file. */
 bool entry_publish(const char *dir, const char *key, const char *text,
+                   size_t size, const struct cache_item *item, struct diag *d);
+/* The same in place of one that is there, which stays if this fails (unless the
+ * file system cannot exchange directories: then it may be a miss). */
+bool entry_replace(const char *dir, const char *key, const char *text,
                    size_t size, const struct cache_item *item, struct diag *d);
 /* Moves an entry out of sight; deletes it too when `destroy`. */
 bool entry_retire(const char *dir, const char *key, bool destroy);

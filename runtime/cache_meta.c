@@ -229,3 +229,19 @@ enum entry_state entry_verify(const struct entry_file f[ENTRY_FILES],
         *meta = e.meta;
     return s;
 }
+
+enum entry_state entry_verify_unit(const struct entry_file *unit,
+                                   const char *key, char *why)
+{
+    return verify_unit(unit, key, NULL, 0, why);
+}
+
+bool entry_read_meta(const struct entry_file *f, struct cache_meta *meta)
+{
+    struct expected e;
+    memset(&e, 0, sizeof e);
+    if (parse_meta(f, &e) != ENTRY_OK)
+        return false;
+    *meta = e.meta;
+    return true;
+}

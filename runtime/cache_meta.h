@@ -35,6 +35,12 @@ enum entry_state {
 enum entry_state entry_verify(const struct entry_file f[ENTRY_FILES],
                               const char *key, const char *text, size_t size,
                               struct cache_meta *meta, char *why);
+/* What is left of an entry that is damaged: is the unit by itself the one that
+ * the key was made of? ENTRY_OK, ENTRY_BAD with *why, ENTRY_NOMEM. */
+enum entry_state entry_verify_unit(const struct entry_file *unit,
+                                   const char *key, char *why);
+/* The facts of a meta.json that is as it was written. */
+bool entry_read_meta(const struct entry_file *f, struct cache_meta *meta);
 /* meta.json of an item. NULL when memory is out; free(). */
 char *entry_print_meta(const char *key, const char *text, size_t size,
                        const struct cache_item *item);

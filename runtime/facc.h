@@ -704,6 +704,32 @@ FACC_API facc_status facc_cache_export(facc_ctx *ctx, const char *path,
 FACC_API facc_status facc_cache_import(facc_ctx *ctx, const char *path,
                                        int64_t *added, int64_t *present,
                                        int64_t *refused, facc_error *err);
+/* What facc_cache_rebuild did about an entry. */
+enum {
+    FACC_REBUILD_KEPT = 0,      /* valid, left as it is */
+    FACC_REBUILD_MADE = 1,      /* compiled again, into the first directory */
+    FACC_REBUILD_ELSEWHERE = 2, /* damaged; another directory has it, too */
+    FACC_REBUILD_LOST = 3       /* damaged, and cannot be compiled again */
+};
+/* What it points to is valid inside the callback only. */
+typedef struct facc_cache_rebuilt {
+    const char *key, *summary; /* as facc_cache_entry's; "" when that is lost */
+    const char *dir;           /* the cache directory */
+    int32_t outcome;           /* FACC_REBUILD_… */
+    int32_t set_aside; /* moved out of the way, to DIR/v1/tmp for an hour */
+    const char *why;   /* of all that is not plainly valid; else "" */
+} facc_cache_rebuilt;
+/* Verifies every entry of every directory. Damaged ones of the first directory
+ * are set aside, and compiled again from the unit that an entry holds, if that
+ * is whole and of this build of facc; so are valid ones of the first directory
+ * that another NVRTC made. `jobs` at a time, each up to 100 MiB. Calls back for
+ * each entry, from any of its threads but from one at a time; stops early on
+ * nonzero. FACC_ERR_NO_JIT (compiling is forbidden), FACC_ERR_NO_NVRTC and
+ * FACC_ERR_IO (no directory that can be written): nothing was changed. */
+FACC_API facc_status
+facc_cache_rebuild(facc_ctx *ctx, int32_t jobs,
+                   int (*entry)(void *user, const facc_cache_rebuilt *e),
+                   void *user, facc_error *err);
 
 /* ---- manifests: what to compile beforehand -------------------------------
  *

@@ -24,6 +24,12 @@ bool module_unit_text(const struct cuda_unit *u, const struct nvrtc_target *t,
 /* The variant and the program in a few words. */
 void module_summarise(const struct request *r, char *out, size_t size);
 
+/* module_reread.c. The unit that such a text is of, to be compiled again; all
+ * in `a`. False: another facc's, whose templates are not here; none; memory. */
+bool module_reread(const facc_ctx *ctx, const char *text, size_t size,
+                   struct arena *a, struct cuda_unit *u, struct nvrtc_target *t,
+                   struct diag *d);
+
 /* module_fetch.c. From the disk or NVRTC: the slow way, by one thread for a
  * key. NULL with *r->d filled. */
 struct module *module_fetch(const struct request *r);

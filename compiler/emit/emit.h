@@ -100,6 +100,10 @@ bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
                const struct verdict_program *v, const struct unit_config *c,
                const char *template_dir, struct arena *a,
                struct cuda_unit *out);
+/* The same from what an earlier emit_unit generated: out has main_name, entry
+ * and those headers, all of them and in a's memory. */
+bool emit_rejoin(const char *template_dir, struct arena *a, struct diag *d,
+                 struct cuda_unit *out);
 /* The text without its #line directives: what runs, wherever the user's lines
  * stand. For cache keys. */
 bool emit_without_lines(const char *text, struct strbuf *out);

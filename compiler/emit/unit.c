@@ -167,7 +167,7 @@ bool emit_config(const struct ir_graph *g, const struct verdict_program *v,
 /* --- template files ------------------------------------------------------ */
 
 struct unit {
-    struct ir_graph *g; /* for its diag */
+    struct diag *diag;
     struct arena *arena;
     const char *dir; /* or NULL: embedded files */
     struct cuda_unit *out;
@@ -176,7 +176,7 @@ struct unit {
 
 static bool no_memory(const struct unit *u)
 {
-    return diag_nomem(u->g->diag, "emit");
+    return diag_nomem(u->diag, "emit");
 }
 
 static char *read_stream(const struct unit *u, FILE *f)
@@ -204,7 +204,7 @@ static const char *template_text(const struct unit *u, const char *name)
     if (!u->dir) {
         const struct embedded_file *f = embedded_find(name);
         if (!f)
-            diag_set(u->g->diag, DIAG_INTERNAL, "emit", NULL, 0,
+            diag_set(u->diag, DIAG_INTERNAL, "emit", NULL, 0,
                      "no template file '%s'", name);
         return f ? f->text : NULL;
     }
@@ -216,7 +216,7 @@ static const char *template_text(const struct unit *u, const char *name)
     FILE *f = fopen(path, "rb");
     const char *text = f ? read_stream(u, f) : NULL;
     if (!f || ferror(f))
-        diag_set(u->g->diag, DIAG_IO, "emit", path, 0,
+        diag_set(u->diag, DIAG_IO, "emit", path, 0,
                  "cannot read template file: %s", strerror(errno));
     if (f)
         fclose(f);
@@ -289,26 +289,28 @@ static bool add_includes(struct unit *u, const char *text)
     return true;
 }
 
-static bool add_wgmma(struct unit *u, const struct unit_config *c)
+static bool add_wgmma(struct unit *u, const struct ir_graph *g,
+                      const struct unit_config *c)
 {
     struct strbuf text;
     strbuf_init(&text, u->arena);
-    return emit_wgmma(u->g, c, &text) &&
+    return emit_wgmma(g, c, &text) &&
            add_header(u, "facc_wgmma.cuh", strbuf_text(&text));
 }
 
-static bool add_generated(struct unit *u, const struct ir_roots *roots,
+static bool add_generated(struct unit *u, struct ir_graph *g,
+                          const struct ir_roots *roots,
                           const struct verdict_program *v,
                           const struct unit_config *c)
 {
     struct strbuf config, variant;
     strbuf_init(&config, u->arena);
     strbuf_init(&variant, u->arena);
-    if (!emit_config(u->g, v, c, &config))
+    if (!emit_config(g, v, c, &config))
         return false;
     if (is_common(c))
         return add_header(u, "facc_config.cuh", strbuf_text(&config));
-    if (!emit_variant(u->g, roots, v, c, &variant))
+    if (!emit_variant(g, roots, v, c, &variant))
         return false;
     /* The schedule's unit is one for all head dims, unless the mask reads
      * them. */
@@ -317,7 +319,7 @@ static bool add_generated(struct unit *u, const struct ir_roots *roots,
     return !config.failed &&
            add_header(u, "facc_config.cuh", strbuf_text(&config)) &&
            add_header(u, "facc_variant.cuh", strbuf_text(&variant)) &&
-           (strcmp(c->family, "sm90") != 0 || add_wgmma(u, c));
+           (strcmp(c->family, "sm90") != 0 || add_wgmma(u, g, c));
 }
 
 static const char *entry_of(const struct unit_config *c)
@@ -336,23 +338,41 @@ static const char *main_of(const struct unit_config *c, struct arena *a)
                         dtype_is_fp8(c->dtype) ? "fp8_" : "");
 }
 
+/* The template files behind the generated headers. */
+static bool add_templates(struct unit *u)
+{
+    struct cuda_unit *out = u->out;
+    out->main_text = template_text(u, out->main_name);
+    if (!out->main_text || !add_includes(u, out->main_text))
+        return false;
+    for (int k = 0; k < out->n_headers; k++)
+        if (!add_includes(u, out->headers[k].text))
+            return false;
+    return true;
+}
+
 bool emit_unit(struct ir_graph *g, const struct ir_roots *roots,
                const struct verdict_program *v, const struct unit_config *c,
                const char *template_dir, struct arena *a, struct cuda_unit *out)
 {
-    struct unit u = {.g = g, .arena = a, .dir = template_dir, .out = out};
+    struct unit u = {
+        .diag = g->diag, .arena = a, .dir = template_dir, .out = out};
     *out = (struct cuda_unit){.entry = entry_of(c)};
     out->main_name = main_of(c, a);
     if (!out->main_name)
         return no_memory(&u);
-    out->main_text = template_text(&u, out->main_name);
-    if (!out->main_text || !add_generated(&u, roots, v, c) ||
-        !add_includes(&u, out->main_text))
-        return false;
-    for (int k = 0; k < out->n_headers; k++)
-        if (!add_includes(&u, out->headers[k].text))
-            return false;
-    return true;
+    return add_generated(&u, g, roots, v, c) && add_templates(&u);
+}
+
+bool emit_rejoin(const char *template_dir, struct arena *a, struct diag *d,
+                 struct cuda_unit *out)
+{
+    struct unit u = {.diag = d,
+                     .arena = a,
+                     .dir = template_dir,
+                     .out = out,
+                     .cap = out->n_headers};
+    return add_templates(&u);
 }
 
 /* --- other forms --------------------------------------------------------- */

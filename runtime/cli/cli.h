@@ -103,6 +103,7 @@ struct options {
     const char *lengths, *csv, *picture; /* bench: a list; paths */
     bool peers;                          /* bench */
     bool timings;                        /* emit */
+    bool rebuild;                        /* cache */
     const char *positional[256];
     int n_positional;
 };

@@ -1,7 +1,7 @@
-/* facc cache: what is in the cache; verify, gc, clear, to and from a file. In:
- * a subcommand. Out: a table or JSON on stdout; exit code 1 where verify or
- * import finds a broken entry. */
-#include "runtime/cli/cli.h"
+/* facc cache: what is in the cache; verify, rebuild, gc, clear, to and from a
+ * file. In: a subcommand. Out: a table or JSON on stdout; exit code 1 where
+ * verify or import finds a broken entry, and where one could not be rebuilt. */
+#include "runtime/cli/compile_grid.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -13,6 +13,10 @@ static const char help[] =
     "usage: facc cache ls [--json]     entries of all cache directories\n"
     "       facc cache verify          digests of every entry; exit code 1 if\n"
     "                                  one does not match\n"
+    "       facc cache verify --rebuild [--jobs N] [--memory MIB] [--json]\n"
+    "                                  and sets those aside and compiles them\n"
+    "                                  again, and what another NVRTC made;\n"
+    "                                  exit code 1 if one could not be\n"
     "       facc cache gc [MAX_BYTES]  remove broken entries and leftovers,\n"
     "                                  then the least recently used beyond\n"
     "                                  MAX_BYTES\n"
@@ -28,12 +32,19 @@ static const char help[] =
     "$HOME/.cache/facc. An exported file may also be unpacked with tar into\n"
     "a directory of that list.\n"
     "\n"
+    "An entry is rebuilt from its own unit.txt, without the program. Where\n"
+    "that is damaged, too, or of another build of facc, the next run that\n"
+    "needs the kernel compiles it, or \"facc compile\" beforehand. Entries of\n"
+    "read-only layers are rebuilt into the first directory.\n"
+    "\n"
+    "example: facc cache verify --rebuild --jobs 4\n"
     "example: facc cache export kernels.tar\n"
     "example: tar -xf kernels.tar -C /usr/share/facc\n"
     "         FACC_CACHE_DIR=$HOME/.cache/facc:/usr/share/facc facc cache "
     "ls\n";
 
-static const char *const allowed[] = {"json", NULL};
+static const char *const allowed[] = {"json", "rebuild", "jobs", "memory",
+                                      NULL};
 
 struct listing {
     cJSON *json; /* NULL: a table */
@@ -84,6 +95,71 @@ static int list(facc_ctx *ctx, bool json, bool verify)
                (long long)l.bytes, (long long)l.broken);
     }
     return verify && l.broken ? EXIT_FAILED : EXIT_OK;
+}
+
+/* --- verify --rebuild -------------------------------------------------------
+ */
+
+enum { OUTCOMES = FACC_REBUILD_LOST + 1 };
+static const char *const outcome_name[OUTCOMES] = {"kept", "rebuilt",
+                                                   "elsewhere", "lost"};
+
+struct rebuilding {
+    cJSON *json; /* NULL: lines */
+    int n[OUTCOMES];
+};
+
+static int tell_rebuilt(void *user, const facc_cache_rebuilt *e)
+{
+    struct rebuilding *r = user;
+    r->n[e->outcome]++;
+    if (r->json) {
+        cJSON *j = cJSON_CreateObject();
+        cJSON_AddStringToObject(j, "key", e->key);
+        cJSON_AddStringToObject(j, "dir", e->dir);
+        cJSON_AddStringToObject(j, "summary", e->summary);
+        cJSON_AddStringToObject(j, "outcome", outcome_name[e->outcome]);
+        cJSON_AddBoolToObject(j, "set_aside", e->set_aside != 0);
+        cJSON_AddStringToObject(j, "why", e->why);
+        cJSON_AddItemToArray(r->json, j);
+        return 0;
+    }
+    printf("%s  %s  %s%s%s\n", e->key, e->summary[0] ? e->summary : "?",
+           outcome_name[e->outcome], e->why[0] ? ": " : "", e->why);
+    fflush(stdout);
+    return 0;
+}
+
+static int count_entry(void *user, const facc_cache_entry *e)
+{
+    (void)e;
+    ++*(int *)user;
+    return 0;
+}
+
+static int rebuild(facc_ctx *ctx, const struct options *o)
+{
+    facc_error err = FACC_ERROR_INIT;
+    struct rebuilding r = {.json = o->json ? cJSON_CreateArray() : NULL};
+    int n = 0;
+    if (facc_cache_list(ctx, count_entry, &n, &err))
+        return cli_fail_facc(&err);
+    const facc_status s = facc_cache_rebuild(
+        ctx, grid_jobs(n, o->jobs, o->memory), tell_rebuilt, &r, &err);
+    if (r.json && cli_print_json(r.json))
+        return EXIT_FAILED;
+    if (s)
+        return cli_fail_facc(&err);
+    const int lost = r.n[FACC_REBUILD_LOST];
+    if (!r.json)
+        printf("%d entries: %d kept, %d rebuilt, %d in another directory, %d "
+               "lost\n",
+               n, r.n[FACC_REBUILD_KEPT], r.n[FACC_REBUILD_MADE],
+               r.n[FACC_REBUILD_ELSEWHERE], lost);
+    if (lost)
+        fprintf(stderr, "facc: what is lost is compiled by the next run that "
+                        "needs it, or beforehand by \"facc compile\"\n");
+    return lost ? EXIT_FAILED : EXIT_OK;
 }
 
 static int path(facc_ctx *ctx)
@@ -148,6 +224,8 @@ static int act(facc_ctx *ctx, const struct options *o)
     const char *what = o->positional[0], *more = o->positional[1];
     if (!strcmp(what, "ls"))
         return list(ctx, o->json, false);
+    if (o->rebuild)
+        return rebuild(ctx, o);
     if (!strcmp(what, "verify"))
         return list(ctx, o->json, true);
     if (!strcmp(what, "gc"))
@@ -190,6 +268,11 @@ static int run(int argc, char **argv)
                          o.positional[all[i].most + 1]);
     if (o.n_positional - 1 < all[i].least)
         return cli_usage(&command_cache, "%s wants a FILE", all[i].name);
+    if (o.rebuild && strcmp(o.positional[0], "verify") != 0)
+        return cli_usage(&command_cache, "--rebuild goes with verify");
+    if ((o.jobs || o.memory) && !o.rebuild)
+        return cli_usage(&command_cache,
+                         "--jobs and --memory go with verify --rebuild");
     if (facc_ctx_create(&ctx, NULL, &err))
         return cli_fail_facc(&err);
     rc = act(ctx, &o);

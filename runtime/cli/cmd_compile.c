@@ -276,8 +276,8 @@ static int compile_all(const struct options *o, const struct variant_lists *v,
     else
         add_variants(&l, "", job->program);
     if (!rc)
-        rc = grid_run(&g,
-                      grid_jobs(&g, o->jobs ? o->jobs : o->threads, o->memory));
+        rc = grid_run(
+            &g, grid_jobs(g.n, o->jobs ? o->jobs : o->threads, o->memory));
     if (o->json && print_json(&g))
         rc = EXIT_FAILED;
     unload(&l);

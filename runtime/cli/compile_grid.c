@@ -109,14 +109,14 @@ static double free_mib(void)
     return bytes < 0 ? UNKNOWN : bytes / (1 << 20);
 }
 
-int grid_jobs(const struct grid *g, int asked, int memory)
+int grid_jobs(int n, int asked, int memory)
 {
     int jobs = asked ? asked : usable_cpus();
     const double mib = memory ? memory : free_mib();
     if (jobs > MAX_JOBS)
         jobs = MAX_JOBS;
-    if (jobs > g->n)
-        jobs = g->n;
+    if (jobs > n)
+        jobs = n;
     if (mib >= 0 && jobs > 1 && mib < (double)jobs * MIB_PER_JOB) {
         jobs = mib < 2 * MIB_PER_JOB ? 1 : (int)(mib / MIB_PER_JOB);
         fprintf(stderr, "facc: %d at once: %.0f MiB of memory are free\n", jobs,

@@ -36,9 +36,10 @@ struct task *grid_add(struct grid *g);
 /* For facc_options: a quantizer's handle does not say where it is from. */
 void grid_on_compile(void *user, const facc_compile_event *e);
 
-/* How many may compile at once: as many as asked for (0: as there are CPUs)
- * and the memory holds, which is `memory` MiB (0: what is free here). */
-int grid_jobs(const struct grid *g, int asked, int memory);
+/* How many of n tasks may compile at once: as many as asked for (0: as there
+ * are CPUs) and the memory holds, which is `memory` MiB (0: what is free here).
+ */
+int grid_jobs(int n, int asked, int memory);
 
 /* Gets all kernels, `jobs` at a time. An interrupt (SIGINT, SIGTERM) lets those
  * that run end. EXIT_OK or EXIT_FAILED. */

@@ -636,6 +636,11 @@ want 0 '^0 added, 0 there already, 0 damaged' env FACC_CACHE_DIR="$work/empty" "
 want 1 'no tar archive|cut short' env FACC_CACHE_DIR="$work/empty" "$facc" cache import alibi.lua
 want 1 'set FACC_CACHE_DIR' env FACC_CACHE=ro "$facc" cache import e.tar
 want 1 'no/such/e.tar: No such' "$facc" cache export no/such/e.tar
+want 2 'rebuild goes with verify' "$facc" cache ls --rebuild
+want 2 'go with verify --rebuild' "$facc" cache verify --jobs 2
+want 1 'forbidden \(FACC_NO_JIT' env FACC_NO_JIT=1 "$facc" cache verify --rebuild
+want 1 'NVRTC' env FACC_NVRTC=/nonexistent "$facc" cache verify --rebuild
+want 1 'set FACC_CACHE_DIR' env FACC_CACHE=ro "$facc" cache verify --rebuild
 
 # many kernels, by an NVRTC that makes them at once or slowly (tests/unit/fake_nvrtc.c)
 mkdir "$work/fake ü"
@@ -669,6 +674,25 @@ E
     want 0 '"source":[[:space:]]*"disk"' env FACC_NO_JIT=1 "$facc" compile --manifest q.jsonl --json
     cat r.jsonl >>q.jsonl
     want 0 '^4 of 4 kernels: 1 compiled, 3 there already' "$facc" compile --manifest q.jsonl --arch 89,90
+    # damaged in turn: a byte of the cubin, the facts cut short, a byte of the unit
+    rm -rf "$work/grid"
+    want 0 '^3 of 3 kernels: 3 compiled' "$facc" compile alibi.lua --head-dim 64,72,80 --arch 80
+    want 0 '^3 entries: 3 kept, 0 rebuilt' "$facc" cache verify --rebuild
+    entry() { find "$work/grid"/v1/?? -name "$1" | sort | sed -n "$2p"; }
+    printf x | dd of="$(entry kernel.cubin 1)" bs=1 seek=100 conv=notrunc 2>/dev/null
+    truncate -s 50 "$(entry meta.json 2)"
+    printf x | dd of="$(entry unit.txt 3)" bs=1 seek=100 conv=notrunc 2>/dev/null
+    want 1 'FACC_NO_JIT' env FACC_NO_JIT=1 "$facc" cache verify --rebuild
+    want 1 '3 broken' "$facc" cache verify
+    want 1 'rebuilt: the digest of kernel.cubin differs' sh -c '"$0" cache verify --rebuild >lines; rc=$?; cat lines; exit $rc' "$facc"
+    want 0 'rebuilt: meta.json is damaged' cat lines
+    want 0 'lost: the digest of unit.txt differs; without unit.txt' cat lines
+    want 0 '^3 entries: 0 kept, 2 rebuilt, 0 in another directory, 1 lost' cat lines
+    want 0 '^3 of 3 kernels: 1 compiled, 2 there already' "$facc" compile alibi.lua --head-dim 64,72,80 --arch 80
+    truncate -s 50 "$(entry kernel.cubin 1)"
+    want 0 '"outcome":[[:space:]]*"rebuilt"' "$facc" cache verify --rebuild --json --jobs 2
+    is_json
+    want 0 '^3 entries: 3 kept' "$facc" cache verify --rebuild
     # the line of progress is a terminal's
     want 0 'at once, 0 failed' "$python" -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' \
         env FACC_CACHE=off FAKE_NVRTC_MS=30 "$facc" compile alibi.lua --head-dim 64,72,80 --arch 80 --jobs 1
@@ -700,6 +724,9 @@ if "$facc" doctor --json | grep -q '"nvrtc_found":[[:space:]]*true'; then
     want 1 '2 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
     want 0 'nvrtc' env FACC_CACHE_DIR="$work/cache" "$facc" compile --mask 'q > kv' --head-dim 64
     want 0 '2 entries.* 0 broken' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify
+    find "$work/cache"/v1/?? -name kernel.cubin -exec sh -c 'cp "$1" "$0/$(sha1sum <"$1" | cut -c 1-40).cubin"; truncate -s 3000 "$1"' "$work" {} \;
+    want 0 '^2 entries: 0 kept, 2 rebuilt' env FACC_CACHE_DIR="$work/cache" "$facc" cache verify --rebuild
+    want 0 '^same same $' sh -c 'for f in "$0"/cache/v1/??/*/kernel.cubin; do cmp -s "$f" "$0/$(sha1sum <"$f" | cut -c 1-40).cubin" && printf "same "; done' "$work"
     want 0 '^2 entries into' env FACC_CACHE_DIR="$work/cache" "$facc" cache export "$work/a b ü.tar"
     want 0 '^2 added, 0 there' env FACC_CACHE_DIR="$work/néw cache" "$facc" cache import "$work/a b ü.tar"
     want 0 'disk' env FACC_NO_JIT=1 FACC_CACHE_DIR="$work/néw cache" "$facc" compile --mask 'q > kv' --head-dim 64

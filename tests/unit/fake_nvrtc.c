@@ -21,6 +21,20 @@ static unsigned long mix(unsigned long h, const char *s)
     return h * 31 + 7;
 }
 
+/* Where the user's lines stand decides no machine code. */
+static unsigned long mix_code(unsigned long h, const char *s)
+{
+    static const char line[] = "#line ";
+    while (*s) {
+        const char *end = strchrnul(s, '\n');
+        if (strncmp(s, line, sizeof line - 1) != 0)
+            for (; s < end; s++)
+                h = (h ^ (unsigned char)*s) * 1099511628211ul;
+        s = end + (*end != '\0');
+    }
+    return h * 31 + 7;
+}
+
 int nvrtcVersion(int *major, int *minor)
 {
     *major = 13;
@@ -59,7 +73,7 @@ int nvrtcCreateProgram(struct program **out, const char *text, const char *name,
     (*out)->hash = mix(14695981039346656037ul, text);
     for (int i = 0; i < n; i++)
         if (strncmp(names[i], "facc_", 5) == 0)
-            (*out)->hash = mix((*out)->hash, headers[i]);
+            (*out)->hash = mix_code((*out)->hash, headers[i]);
     return OK;
 }
 

@@ -77,6 +77,9 @@ static bool disarm(void)
     {                                                                          \
         return fails(#name) ? (ret)-1 : __real_##name args;                    \
     }
+WRAP(int, renameat2,
+     (int from, const char *a, int to, const char *b, unsigned flags),
+     (from, a, to, b, flags))
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode))
 WRAP(ssize_t, write, (int fd, const void *data, size_t n), (fd, data, n))
@@ -238,6 +241,33 @@ START_TEST(failed_writes_leave_nothing)
                 ck_assert_ptr_nonnull(strstr(d.message, "No space left"));
             ck_assert_int_eq(count_sub("tmp"), 0);
             ck_assert_int_lt(n, 20);
+        }
+    cache_close(c);
+}
+END_TEST
+
+/* What is replaced is there all the time, the old one or the new one. */
+START_TEST(any_call_of_replacing)
+{
+    char key[33], what[64], first = 0;
+    struct diag d;
+    struct cache *c = opened(CACHE_RW, base);
+    ck_assert(cache_key(text, TEXT_SIZE, key));
+    for (int e = 0; e < N_ERRORS; e++)
+        for (int n = 0, reached = 1; reached; n++) {
+            ck_assert_int_lt(n, MOST_CALLS);
+            empty_base();
+            ck_assert(write_one(c, key, &d));
+            struct cache_item i = made('b');
+            arm(n / 2, errors[e], n % 2, NULL);
+            bool ok = entry_replace(base, key, text, TEXT_SIZE, &i, &d);
+            reached = disarm() || n % 2 == 0;
+            free(i.cubin);
+            snprintf(what, sizeof what, "call %d (%s), errno %d", n / 2,
+                     fault.hit ? fault.hit : "", errors[e]);
+            ck_assert_msg(ok != diag_failed(&d), "%s", what);
+            ck_assert_msg(lookup(c, key, &first) == CACHE_HIT, "%s", what);
+            ck_assert_msg(first == (ok ? 'b' : 'a'), "%s", what);
         }
     cache_close(c);
 }
@@ -676,12 +706,17 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    const TTest *const tests[] = {
-        any_call_of_publishing,   failed_writes_leave_nothing,
-        any_call_of_reading,      no_locks,
-        renames_of_network_disks, killed_at_any_call,
-        killed_at_random_times,   full_file_system,
-        read_only_file_system,    read_only_home};
+    const TTest *const tests[] = {any_call_of_publishing,
+                                  failed_writes_leave_nothing,
+                                  any_call_of_replacing,
+                                  any_call_of_reading,
+                                  no_locks,
+                                  renames_of_network_disks,
+                                  killed_at_any_call,
+                                  killed_at_random_times,
+                                  full_file_system,
+                                  read_only_file_system,
+                                  read_only_home};
     if (argc > 1)
         random_kills = atoi(argv[1]);
     return run_tests("cache_faults", tests, sizeof tests / sizeof tests[0]);
