@@ -31,8 +31,11 @@ local function expect(ok, name, what, value, level)
   end
 end
 
-local function is_number(x) return type(x) == "number" end
 local function is_tensor(x) return type(x) == "tensor" end
+-- A tensor of rank 0 is its value.
+local function is_number(x)
+  return type(x) == "number" or is_tensor(x) and facc.rank(x) == 0
+end
 
 -- A number, or a tensor with one number for each sequence.
 local function per_sequence(x, b)
@@ -106,8 +109,8 @@ function mods.longformer(window, global)
   expect(is_number(window), "longformer", "a number", window)
   expect(is_number(global) or is_tensor(global), "longformer", "a number or a tensor", global)
   local function is_global(b, i)
-    if is_tensor(global) then return per_token(global, b, i) end
-    return i < global
+    if is_number(global) then return i < global end
+    return per_token(global, b, i)
   end
   return function(b, h, q, kv)
     return math.abs(q - kv) <= window or is_global(b, q) or is_global(b, kv)
@@ -134,8 +137,8 @@ function mods.natten(height, width, kernel)
   expect(is_number(height), "natten", "a number", height)
   expect(is_number(width), "natten", "a number", width)
   expect(is_number(kernel), "natten", "a number", kernel)
-  local radius = kernel // 2
   return function(b, h, q, kv)
+    local radius = kernel // 2
     local top = facc.clamp(q // width, radius, height - 1 - radius)
     local left = facc.clamp(q % width, radius, width - 1 - radius)
     return math.abs(top - kv // width) <= radius

@@ -196,8 +196,9 @@ static int l_type(lua_State *L)
 
 static int l_math_type(lua_State *L)
 {
-    struct traced *u = value_object(L, 1, OBJECT_VALUE);
     luaL_checkany(L, 1);
+    l_resolve(L, 1);
+    struct traced *u = value_object(L, 1, OBJECT_VALUE);
     if (u)
         lua_pushstring(L, ir_node(trace_of(L)->graph, u->ref)->type == IR_INT
                               ? "integer"
@@ -212,6 +213,8 @@ static int l_math_type(lua_State *L)
 /* tonumber, math.tointeger: a traced number stays what it is. */
 static int l_convert(lua_State *L)
 {
+    if (!lua_isnone(L, 1))
+        l_resolve(L, 1);
     struct traced *u = value_object(L, 1, OBJECT_VALUE);
     if (u && lua_toboolean(L, lua_upvalueindex(2)) &&
         ir_node(trace_of(L)->graph, u->ref)->type != IR_INT)

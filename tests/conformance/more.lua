@@ -717,6 +717,14 @@ if row "flags_of_loops" then -- bool tensors of rank 0 behind "and" and "or"
     return i >= j + n and (i - j) % m ~= 1
   end)
 end
+if row "scalars_of_mods" then -- tensors of rank 0 where facc.mods and facc.lookup take numbers
+  local n, w = T("three", "i32", {}), T("near", "f32", { 7 })
+  score(mods.compose(mods.relative_bias(w, n), function(s, b, h)
+    return s + facc.lookup({ 0.25, -1, 0.5 }, n) * math.tointeger(n) * (math.type(n) == "integer" and h or s)
+  end))
+  mask(mods.or_masks(mods.dilated(n, 2), mods.longformer(n, n), mods.sinks_window(n, n),
+                     mods.natten(30, 22, n), mods.block_diagonal(n)))
+end
 if row "tables_and_closures" then
   local kinds = { [0] = causal, function(b, h, i, j) return i <= j end, ["any"] = function() return true end }
   local Window = {}
