@@ -116,6 +116,20 @@ static _Noreturn void l_no_value(lua_State *L)
     l_fail(L, "the function returns no value");
 }
 
+/* On all paths, or on some, as of "q >= kv and score". */
+static _Noreturn void l_no_number(lua_State *L)
+{
+    const struct exploration *s = trace_of(L)->scope;
+    for (int i = 0; i < s->n; i++)
+        if (s->decisions[i].second)
+            l_fail(L,
+                   "the function must return a number, got a boolean on one "
+                   "path (after the comparison in line %d); -math.huge masks "
+                   "a cell",
+                   s->decisions[s->n - 1].line);
+    l_fail(L, "the function must return a number, got a boolean");
+}
+
 static bool is_minus_infinity(const struct ir_graph *g, ir_ref r)
 {
     const struct ir_node *n = ir_node(g, r);
@@ -142,7 +156,7 @@ static struct merged l_leaf(lua_State *L, enum result_kind kind)
         l_fail(L, "the function must return true or false, got %s",
                value_kind_name(L, -1));
     if (!wants_bool && lua_isboolean(L, -1))
-        l_fail(L, "the function must return a number, got a boolean");
+        l_no_number(L);
     m.value = l_to_ref(L, -1, "result");
     if (kind == RESULT_SCORE) {
         m.value = ir_to_float(g, m.value);

@@ -408,6 +408,25 @@ bool state_call(struct trace *t, lua_CFunction f, void *argument)
 /* --- chunks ------------------------------------------------------- */
 
 /* Lua's syntax error, "short_src:line: text", into the diag. */
+/* What habits of other languages need. */
+static const char *syntax_hint(const char *message)
+{
+    static const struct {
+        const char *end, *hint;
+    } known[] = {{"']' expected near ','",
+                  "; a tensor takes several indices as t[i][j] or t(i, j)"},
+                 {"near '!'", "; Lua has ~= for != and not for !"},
+                 {"symbol near '&'", "; Lua has \"and\" for &&"},
+                 {"symbol near '|'", "; Lua has \"or\" for ||"},
+                 {"near '?'", "; Lua has \"c and x or y\" for c ? x : y"}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        const size_t n = strlen(message), m = strlen(known[k].end);
+        if (n >= m && strcmp(message + n - m, known[k].end) == 0)
+            return known[k].hint;
+    }
+    return "";
+}
+
 static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
 {
     struct trace *t = trace_of(L);
@@ -426,10 +445,7 @@ static _Noreturn void l_syntax_error(lua_State *L, const char *chunk)
             break;
         }
     }
-    const bool two = strcmp(message, "']' expected near ','") == 0;
-    l_fail_at(L, line, "%s%s", message,
-              two ? "; a tensor takes several indices as t[i][j] or t(i, j)"
-                  : "");
+    l_fail_at(L, line, "%s%s", message, syntax_hint(message));
 }
 
 /* A first line that starts with '#' is for the shell; a byte order mark is

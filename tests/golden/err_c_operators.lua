@@ -1,0 +1,5 @@
+local facc = require "facc"
+
+return facc.attention {
+  mask_mod = "q >= kv && b != 1",
+}
