@@ -273,15 +273,20 @@ static int l_key(lua_State *L)
 }
 
 /* A number out of a tensor as a condition: what is meant is that it is not 0,
- * as of padding; Lua takes 0 for true, too. */
+ * as of padding; Lua takes 0 for true, too. A param may be there to be asked
+ * whether there is one: it is a mistake if that is all that is done with it. */
 static void l_check_element(lua_State *L)
 {
     struct traced *u = value_object(L, 1, OBJECT_VALUE);
     struct ir_graph *g = trace_of(L)->graph;
     const struct ir_node *n = u ? ir_node(g, u->ref) : NULL;
-    if (!n || !ir_op_is_load((enum ir_op)n->op))
+    if (!n)
         return;
     l_enter(L);
+    if (n->op == IR_PARAM_I || n->op == IR_PARAM_F)
+        l_lint_condition(L, u->ref);
+    if (!ir_op_is_load((enum ir_op)n->op))
+        return;
     l_fail(L,
            "an element of tensor '%s' is a condition, and in Lua every number "
            "counts as true, 0 too; compare it (~= 0), or declare a bool tensor",

@@ -205,6 +205,8 @@ const char *value_kind_name(lua_State *L,
 void l_push_value(lua_State *L, ir_ref r);
 /* The same for the result of a computation: the lint watches it. */
 void l_push_result(lua_State *L, ir_ref r, uint32_t nodes_before);
+/* A warning of this line unless r is used otherwise. */
+void l_lint_condition(lua_State *L, ir_ref r);
 /* Number, traced number or rank-0 tensor; what names the user of it. */
 ir_ref l_to_number(lua_State *L, int i, const char *what);
 /* The same, or a boolean. */

@@ -99,6 +99,17 @@ void l_push_result(lua_State *L, ir_ref r, uint32_t nodes_before)
     l_push_value(L, r);
 }
 
+void l_lint_condition(lua_State *L, ir_ref r)
+{
+    struct trace *t = trace_of(L);
+    if (!t->lint)
+        return;
+    if (!lint_room(t, r))
+        l_fail_recorded(L);
+    if (!t->born[r])
+        t->born[r] = t->graph->line;
+}
+
 /* --- reading values ----------------------------------------------- */
 
 static ir_ref l_traced_ref(lua_State *L, const struct traced *u,

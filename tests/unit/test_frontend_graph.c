@@ -184,6 +184,12 @@ START_TEST(warnings)
         {"score = function(s, b, h, q, kv)\nlocal x = q - kv\nif kv > 3 then "
          "return s end return s + x end",
          ""},
+        {"mask = function(b, h, q, kv)\nif w and q < kv then return false end "
+         "return true end",
+         "line 4: a computed value is never used (every number counts as true "
+         "in Lua, 0 too)"},
+        {"mask = function(b, h, q, kv) return not w or q - kv < w end", ""},
+        {"mask = function(b, h, q, kv) local n = w or 5 return q < n end", ""},
         {"mask = function(b, h, q, kv) return kv % 2 == 0 end", ""},
         {"score = function(s, b, h, q, kv) return s + math.abs(q - kv) end",
          ""},
