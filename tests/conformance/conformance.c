@@ -1,4 +1,4 @@
-/* The conformance table: every row of scores.lua and masks.lua on every path
+/* The conformance table: every row of the four lists on every path
  * that this machine has, against plain Lua on numbers (problem.c). In: options.
  * Out: a table, one line a row: which paths ran, worst errors; exit code 1 when
  * one is over its limit or a kernel does not compile.

@@ -311,18 +311,28 @@ END_TEST
  * first tokens are only hulls together; likewise what is causal or of one
  * document; an image whose width is known when it runs, whose row and column
  * are not seen to be parts of one number; images that don't begin where
- * granules do. */
+ * granules do; a modulo by a param; tiles of which some blocks are kept by a
+ * map and the others as the diagonal's. */
 static double allowed(const char *name)
 {
-    return strcmp(name, "X21") == 0                               ? 1.4
-           : strcmp(name, "packed_window_sinks") == 0             ? 1.6
-           : strcmp(name, "image_width_of_batch") == 0            ? 2.7
-           : strcmp(name, "text_then_video") == 0                 ? 6.5
-           : strcmp(name, "X25") == 0 || strcmp(name, "X26") == 0 ? 1.1
-           : strcmp(name, "expression_mask") == 0 ||
-                   strcmp(name, "expression_window") == 0
-               ? 1.5
-               : 1;
+    static const struct {
+        const char *name;
+        double percent;
+    } known[] = {{"X21", 1.4},
+                 {"packed_window_sinks", 1.6},
+                 {"image_width_of_batch", 2.7},
+                 {"text_then_video", 6.5},
+                 {"X25", 1.1},
+                 {"X26", 1.1},
+                 {"expression_mask", 1.5},
+                 {"expression_window", 1.5},
+                 {"packed_local", 3.4},
+                 {"params_everywhere", 4.1},
+                 {"block_map_bias", 3.8}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (strcmp(name, known[k].name) == 0)
+            return known[k].percent;
+    return 1;
 }
 
 /* Share of the tiles of one shape that are EMPTY or FULL and are not found, in
