@@ -31,7 +31,9 @@ __all__ = ["AuxOutput", "MaskMod", "create_block_mask", "flex_attention", "trans
 AuxOutput = getattr(_theirs, "AuxOutput", None) or namedtuple("AuxOutput", "lse max_scores", defaults=(None, None))
 MANY_PROGRAMS = 8
 _texts = {}  # by a mod's code: hashes of what it came to
-LISTS = [name + kind for name in ("kv", "full_kv", "q", "full_q") for kind in ("_num_blocks", "_indices")]
+# What PyTorch's BlockMask is made of; newer ones have more.
+LISTS = {name + kind for name in ("kv", "full_kv", "q", "full_q") for kind in ("_num_blocks", "_indices")}
+LISTS |= set(getattr(getattr(_theirs, "BlockMask", None), "__annotations__", ()))
 
 
 def __getattr__(name):  # BlockMask, and_masks, AuxRequest, …
@@ -56,7 +58,7 @@ class MaskMod(_theirs.BlockMask if _theirs else object):
                         "mask_mods in Python")
         made = _theirs.create_block_mask(self.mask_mod, self.B, self.H, *self.seq_lengths, BLOCK_SIZE=self.BLOCK_SIZE,
                                          **({} if self.device is None else {"device": self.device}))
-        self.__dict__.update((n, getattr(made, n)) for n in LISTS)
+        self.__dict__.update((n, x) for n, x in vars(made).items() if n not in self.__dict__)
         return self.__dict__[name]
 
     @property
