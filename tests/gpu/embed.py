@@ -156,6 +156,54 @@ def flex_attention():
 
 
 @test("embed")
+def calls_again():
+    """Calls like one before take its arguments with other pointers: other values
+    give other results, whatever the stream or thread."""
+    mods = dict(score_mod="score + bias[h] * w", mask_mod="doc[q] == doc[kv] and q >= kv")
+
+    def call(seed, S=300):
+        g = torch.Generator(DEVICE).manual_seed(seed)
+        bias = torch.randn(8, generator=g, device=DEVICE)
+        doc = torch.randint(0, 3, (S,), generator=g, device=DEVICE, dtype=torch.int32).sort().values
+        return qkv(S, seed=seed), dict(tensors={"bias": bias, "doc": doc.int()}, params={"w": seed / 8})
+
+    def alone(seed, S=300):
+        """By a Program of its own, which remembers nothing yet."""
+        arrays, more = call(seed, S)
+        text = dict(score=mods["score_mod"], mask=mods["mask_mod"])
+        program = facc.Program.from_expressions(declarations=(("bias", "f32", ("any",)), ("doc", "i32", ("any",)),
+                                                              ("w", "f32", None)), **text)
+        return facc.attention(*arrays, program=program, return_lse=True, **more)
+
+    def agree(seed, S=300, want=None):
+        arrays, more = call(seed, S)
+        want = want or alone(seed, S)
+        got = facc.attention(*arrays, return_lse=True, **mods, **more)
+        expect(all(torch.equal(a, b) for a, b in zip(got, want)), f"seed {seed}, length {S}: another result")
+
+    def in_turn():
+        for seed in range(6):
+            for S in 300, 177, 300:
+                agree(seed, S)
+    yield "in turn", in_turn
+
+    def threads():
+        want = [alone(seed) for seed in range(4)]
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+
+        def work(seed):
+            if DEVICE != "cuda":
+                return agree(seed, want=want[seed])
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(50):
+                    agree(seed, want=want[seed])
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+    yield "in threads with streams of their own", threads
+
+
+@test("embed")
 def refusals():
     def forked():
         """A child may not use its parent's GPU: an error, no hang; the parent goes

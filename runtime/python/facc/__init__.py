@@ -11,6 +11,7 @@ whole. facc.flex has FlexAttention's calling convention."""
 import sys
 
 from . import _abi, _op
+from ._again import form_of
 from ._calls import dropout_of, extras, find_program, run
 from ._core import Context, Declared, Kernel, Launch, Program, cpu_attention, default_context, version
 from ._error import Error
@@ -83,10 +84,18 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
         return _op.attention(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse,
                              seqused_q, seqused_kv, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
                              block_mask, sinks, dropout_p, seed, offset)
-    program = find_program(score_mod, mask_mod, program, tensors, params, context)
-    out, lse = run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q,
-                   max_seqlen_kv, block_mask, sinks, fp8, tensors=tensors, params=params, scale=scale,
-                   seqused_q=seqused_q, seqused_kv=seqused_kv, **dropout_of(dropout_p, seed, offset))
+    form = form_of(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse, seqused_q,
+                   seqused_kv, context, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks,
+                   dropout_p, seed, fp8)
+    again = form and form.launch(params, seed, offset, stream)
+    if again:
+        made, lse = again
+        out = made if out is None else out
+    else:
+        program = find_program(score_mod, mask_mod, program, tensors, params, context)
+        out, lse = run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q,
+                       max_seqlen_kv, block_mask, sinks, fp8, form, tensors=tensors, params=params, scale=scale,
+                       seqused_q=seqused_q, seqused_kv=seqused_kv, **dropout_of(dropout_p, seed, offset))
     return (out, lse) if return_lse else out
 
 

@@ -63,8 +63,9 @@ def transposes_v(q, k, cu_seqlens_q):
 
 
 def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
-        block_mask, sinks, fp8=None, **call):
-    """Output and LSE, which is None if it is not wanted."""
+        block_mask, sinks, fp8=None, form=None, **call):
+    """Output and LSE, which is None if it is not wanted. form: what the launch
+    is remembered by for calls like it (_again.py)."""
     q, k, v = array(q, "q", stream), array(k, "k", stream), array(v, "v", stream)
     call.update(extras(cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks, fp8))
     packed = cu_seqlens_q is not None
@@ -90,13 +91,15 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
         more["centred_v"] = (fp8 is not None and fp8.v_mean is not None) or k.shape[-2] < 4096
         if fp8 is not None and fp8.has_blocks:
             more["block_scales"] = True
-        if (fp8 is None or fp8.v_image is None) and is_aligned(v) and transposes_v(q, k, cu_seqlens_q):
+        if (fp8 is None or fp8.v_image is None) and is_aligned(v, "v") and transposes_v(q, k, cu_seqlens_q):
             more["transposes_v"] = True
-    if is_aligned(q) and is_aligned(k) and is_aligned(v) and (out is None or is_aligned(given)):
+    if is_aligned(q, "q") and is_aligned(k, "k") and is_aligned(v, "v") and (out is None or is_aligned(given, "out")):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],
                             out_dtype=out_dtype(dtype, True) if out is None else dtype_name(given, "out"),
                             device=device, **more)
     launch = Launch(kernel, q, k, v, out, None, want_lse=return_lse, **call)
     launch(stream)
+    if form is not None:
+        form.remember(launch)
     return launch.out, launch.lse

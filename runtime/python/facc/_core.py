@@ -103,6 +103,7 @@ class Context:
         self._programs = {}     # of mods, by their texts and declarations (_mods.py)
         self._files = {}        # Programs of files, by inode, time and size
         self._loaded = set()    # devices with a kernel of ours
+        self.calls = {}         # launched ones, by their forms (_again.py)
         self._quantizers = {}   # handles of _fp8.py, by what is compiled in
 
     def close(self):
@@ -122,7 +123,7 @@ class Context:
         for program in list(self._all):
             program.close()
         _lib.facc_ctx_free(self.handle)
-        self.handle, self._kernels, self._programs, self._files = None, [], {}, {}
+        self.handle, self._kernels, self._programs, self._files, self.calls = None, [], {}, {}, {}
 
     def __enter__(self):
         return self
@@ -181,6 +182,7 @@ class Program:
         self.params = self._declared(_lib.facc_program_param_count, _lib.facc_program_param)
         self.warning = _lib.facc_program_warning(handle).decode(errors="replace")
         self._kernels = {}
+        self.calls = {}     # of attention(program=self), by their forms (_again.py)
         self.source = None  # of a composed text, whose lines are other texts' (_mods.py)
 
     @classmethod
@@ -221,7 +223,7 @@ class Program:
 
     def close(self):
         self._finalizer()
-        self.handle = None
+        self.handle, self.calls = None, {}
 
     def _declared(self, count, get):
         out = []

@@ -123,10 +123,14 @@ def is_capturing(x):
     return torch is not None and torch.cuda.is_current_stream_capturing()
 
 
-def is_aligned(x):
+def is_aligned(x, what):
     """Whether a CUDA tensor [B, H, S, D] or [T, H, D] is what facc.h calls
     aligned: family sm90 takes it."""
-    if x.data_ptr() % 16:
+    try:
+        address = x.data_ptr()
+    except RuntimeError:
+        address = torch_address(x, what)  # says why
+    if address % 16:
         return False
     shape, strides, width = x.shape, x.stride(), 16 // x.element_size()
     for n, s in zip(shape[:-1], strides):

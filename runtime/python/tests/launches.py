@@ -2,11 +2,14 @@
 launched, where, with what, and what is refused. Run by test_launch.py in a
 process of its own, whose loader finds that driver."""
 import ctypes
+import gc
 import os
 import pathlib
 import sys
 import tempfile
+import threading
 import unittest
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -356,6 +359,164 @@ class Launches(unittest.TestCase):
         launch(), launch(stream=5)
         self.assertEqual(count("launches"), before + 2)
         self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, 5)
+
+    # ---- calls like one before (_again.py) ----------------------------------
+
+    def long_ways(self, *arrays, **call):
+        """How many Launches a call makes, and its result."""
+        with mock.patch.object(facc._calls, "Launch", wraps=facc.Launch) as made:
+            result = self.attention(*arrays, **call)
+        return made.call_count, result
+
+    def remembered(self):
+        """The one Call that the context remembers."""
+        (free,), = [self.context.calls.values()]
+        call, = free
+        return call
+
+    def test_again(self):
+        """The same launch with the pointers of this call, and nothing kept alive."""
+        for more in {}, {"device": 1}:
+            call = dict(mask_mod="q >= kv", return_lse=True)
+            q, k, v = qkv(**more)
+            self.assertEqual(self.long_ways(q, k, v, **call)[0], 1)
+            made, (out, lse) = self.long_ways(q, k, v, **call)
+            self.assertEqual(made, 1)
+            alive = [weakref.ref(x) for x in (q, k, v, out, lse)]
+            del q, k, v, out, lse
+            gc.collect()  # the mock that counted had them
+            self.assertEqual([x() for x in alive], [None] * 5)
+            launches, waits = count("launches"), count("waits")
+            q, k, v = qkv(**more)
+            made, (out, lse) = self.long_ways(q, k, v, **call)
+            self.assertEqual((made, count("launches"), count("waits")), (0, launches + 1, waits))
+            self.assertEqual(pointers(), [x.data_ptr() for x in (q, k, v, out, lse)])
+            self.assertEqual((out.shape, out.dtype, out.get_device()), ((2, 4, 5, 32), "torch.float16", q.index))
+            self.assertEqual((lse.shape, lse.dtype), ((2, 4, 5), "torch.float32"))
+            self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, stand_in.CURRENT_STREAM + q.index)
+            self.attention(q, k, v, stream=5, **call)
+            self.assertEqual(ctypes.c_void_p.in_dll(fake, "fake_stream").value, 5)
+            alive = [weakref.ref(x) for x in (q, k, v, out, lse)]
+            del q, k, v, out, lse
+            self.assertEqual([x() for x in alive], [None] * 5)
+
+    def test_again_with_all_that_changes(self):
+        shape = dict(dtype=np.int32)
+
+        def call(w=3, seed=1):
+            cu = tensor(3, **shape)
+            given = dict(out=tensor(9, 4, 64), sinks=tensor(4, dtype=np.float32),
+                         cu_seqlens_q=cu, cu_seqlens_kv=tensor(3, **shape), seqused_q=tensor(2, **shape),
+                         seqused_kv=tensor(2, **shape))
+            captured = {"a": tensor(9, **shape), "t": tensor(4, dtype=np.float32)}
+            arrays = tensor(9, 4, 64), tensor(9, 2, 64), tensor(9, 2, 64)
+            made, _ = self.long_ways(*arrays, score_mod="score + t[h] + f", mask_mod="q - kv < w + a[0]",
+                                     tensors=captured, params={"w": w, "f": 0.5 * w}, dropout_p=0.5, seed=seed,
+                                     offset=seed + 1, **given)
+            if not any(self.context.calls.values()):
+                return made  # the first
+            a = self.remembered().arguments
+            self.assertEqual(pointers()[:4], [x.data_ptr() for x in (*arrays, given["out"])])
+            self.assertEqual([a.a.seqused_q, a.a.seqused_kv, a.a.cu_seqlens_q, a.a.cu_seqlens_kv, a.sinks.data],
+                             [given[n].data_ptr() for n in ("seqused_q", "seqused_kv", "cu_seqlens_q", "cu_seqlens_kv",
+                                                            "sinks")])
+            program = self.remembered().kernel.program
+            self.assertEqual({d.name: view.data for d, view in zip(program.tensors, a.views)},
+                             {name: x.data_ptr() for name, x in captured.items()})
+            values = {d.name: x.f if d.dtype == "f32" else x.i for d, x in zip(program.params, a.scalars)}
+            self.assertEqual((values, a.a.dropout_seed, a.a.dropout_offset), ({"w": w, "f": 0.5 * w}, seed, seed + 1))
+            return made
+        self.assertEqual([call(), call(), call(), call(w=4), call(seed=9)], [1, 1, 0, 0, 0])
+
+    def test_again_is_no_way_past_a_check(self):
+        """What the long way refuses, or does otherwise, behind a call that was right."""
+        q, k, v = qkv()
+        t, cu = tensor(4, dtype=np.float32), tensor(3, dtype=np.int32)
+        call = dict(score_mod="score + t[h] * w", tensors={"t": t}, params={"w": 1.0})
+        for _ in range(3):
+            self.attention(q, k, v, **call)
+        negative = tensor(2, 2, 7, 32)
+        negative.is_neg = lambda: True
+        self.refused("v is a view with the negative bit", q, k, negative, **call)
+
+        def nowhere():
+            raise RuntimeError
+        batched = tensor(2, 2, 7, 32)
+        batched.data_ptr = nowhere
+        self.refused("v has no memory of its own", q, k, batched, status="UNSUPPORTED", **call)
+        self.refused("v is not on the same device", q, k, tensor(2, 2, 7, 32, device=1), **call)
+        self.refused("v is not on the same device", q, k, tensor(2, 2, 7, 32, device=-1), **call)
+        other = tensor(2, 2, 7, 32)
+        other.is_cuda, other.device = False, stand_in.Device("xpu", 0)
+        self.refused("tensors on .*xpu.* are not supported", q, k, other, **call)
+        self.refused("'t' is not on the same device", q, k, v, **{**call, "tensors": {"t": tensor(
+            4, dtype=np.float32, device=1)}})
+        self.refused("unknown name 't'", q, k, v, score_mod=call["score_mod"], params={"w": 1.0}, status="SCRIPT")
+        self.refused("param 'w'", q, k, v, **{**call, "params": {"w": "1"}})
+        self.refused("unknown name 'w'", q, k, v, **{**call, "params": {}}, status="SCRIPT")
+        self.refused("v", q, k, tensor(2, 2, 6, 32), **call)
+        self.refused("scale must not be 0", q, k, v, scale=0, **call)
+        self.refused("not both", q, k, v, program="return 1", **call)
+        dropped = dict(dropout_p=0.5, seed=1)
+        for _ in range(3):
+            self.attention(q, k, v, **dropped)
+        self.refused("dropout_p needs a seed", q, k, v, dropout_p=0.5)
+        self.refused("seed is -1", q, k, v, dropout_p=0.5, seed=-1)
+        for _ in range(3):
+            self.attention(q, k, v, seqused_q=tensor(2, dtype=np.int32))
+        self.refused("seqused_q must be i32", q, k, v, seqused_q=tensor(2, dtype=np.float32))
+        self.refused("seqused_q must be i32", q, k, v, seqused_q=cu)
+        with mock.patch.dict(sys.modules, torch=stand_in.torch(True)):
+            for at, x in enumerate((q, k, v)):
+                arrays = [q, k, v]
+                arrays[at] = Tensor(x.values, True, device=0)
+                self.refused("qkv"[at] + " requires a gradient", *arrays, status="UNSUPPORTED", **call)
+            self.refused("'t' requires a gradient", q, k, v, status="UNSUPPORTED",
+                         **{**call, "tensors": {"t": Tensor(t.values, True, device=0)}})
+
+    def test_again_in_threads(self):
+        """Each launch has the pointers of its own call."""
+        real, mixed, lock = facc._again._launch, [], threading.Lock()
+        own = threading.local()
+
+        def launch(handle, args, stream, error):
+            before = [getattr(args._obj, n).data for n in "qkvo"]
+            threading.Event().wait(0.002)
+            with lock:
+                status = real(handle, args, stream, error)
+                if before != pointers()[:4] or before[:3] != own.given:
+                    mixed.append((before, pointers()[:4], own.given))
+            return status
+
+        def work():
+            for _ in range(20):
+                arrays = qkv()
+                own.given = [x.data_ptr() for x in arrays]
+                self.attention(*arrays, mask_mod="q >= kv")
+        for _ in range(2):
+            self.attention(*qkv(), mask_mod="q >= kv")
+        with mock.patch.object(facc._again, "_launch", launch):
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        self.assertEqual(mixed, [])
+        free, = self.context.calls.values()
+        self.assertLessEqual(len(free), 4)
+
+    def test_again_has_bounds(self):
+        with mock.patch.object(facc._again, "MOST", 3):
+            for size in 5, 6, 7, 8, 5, 8:
+                self.attention(*qkv(Sq=size))
+                self.assertLessEqual(len(self.context.calls), 3)
+        program = facc.Program.from_expressions(mask="q >= kv", context=self.context)
+        arrays = qkv()
+        for _ in range(3):
+            self.attention(*arrays, program=program)
+        self.assertEqual(len(program.calls), 1)
+        self.context.close()
+        self.refused("", *arrays, program=program)
 
     def test_files_are_read_once_until_they_change(self):
         q, k, v = qkv()

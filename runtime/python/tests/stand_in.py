@@ -1,4 +1,5 @@
 """The few names of torch that the package looks at, on NumPy arrays."""
+import collections
 import types
 
 import numpy as np
@@ -6,12 +7,15 @@ import numpy as np
 CURRENT_STREAM = 0x7000
 
 
+Device = collections.namedtuple("Device", "type index")
+
+
 class Tensor:
     def __init__(self, values, requires_grad=False, device=-1):
         self.values, self.requires_grad, self.index = values, requires_grad, device
         self.shape, self.ndim, self.dtype = values.shape, values.ndim, f"torch.{values.dtype}"
         self.is_cuda = device >= 0
-        self.device = types.SimpleNamespace(type="cuda" if self.is_cuda else "cpu", index=device)
+        self.device = Device("cuda" if self.is_cuda else "cpu", device)
 
     def get_device(self):
         return self.index
@@ -31,6 +35,7 @@ class Tensor:
 
 def empty(shape, dtype, device):
     """Aligned as PyTorch's blocks are."""
+    dtype = str(dtype).rpartition(".")[2]
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     block = np.empty(size + 512, np.uint8)
     values = block[-block.ctypes.data % 512:][:size].view(dtype).reshape(shape)
@@ -40,6 +45,6 @@ def empty(shape, dtype, device):
 def torch(recording=False, capturing=False):
     return types.SimpleNamespace(
         cuda=types.SimpleNamespace(is_current_stream_capturing=lambda: capturing),
-        Tensor=Tensor, uint8="uint8", float32="float32", float16="float16", is_grad_enabled=lambda: recording,
+        Tensor=Tensor, nn=types.SimpleNamespace(Parameter=Tensor), uint8="uint8", float32="float32", float16="float16", is_grad_enabled=lambda: recording,
         autograd=types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1)), empty=empty,
         _C=types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: CURRENT_STREAM + device))

@@ -1,11 +1,13 @@
 """facc with PyTorch's compiler, on CPU tensors: a call stays one operator,
 other lengths and params compile nothing anew, gradients are refused. Skipped
 without PyTorch; with FACC_TEST_LONG=1 Inductor, too."""
+import inspect
 import os
 import pathlib
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -232,6 +234,65 @@ class Compile(unittest.TestCase):
             return torch.relu(facc.attention(q, k, v, score_mod="score + bias[kv]", tensors={"bias": bias * 2})) + 1
         q, k, v = qkv()
         self.assertTrue(torch.allclose(torch.compile(f, fullgraph=True)(q, k, v), f(q, k, v), atol=1e-6))
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class Forms(unittest.TestCase):
+    """What tells calls of facc.attention apart (_again.py), on CPU tensors that
+    say they were CUDA's."""
+
+    def form(self, *arrays, **call):
+        names = list(inspect.signature(facc._again.form_of).parameters)
+        call = {**dict.fromkeys(names), "dropout_p": 0.0, "return_lse": False, **dict(zip("qkv", arrays)), **call}
+        with mock.patch.object(torch.Tensor, "is_cuda", property(lambda x: True)):
+            return facc._again.form_of(**call)
+
+    def test_told_apart(self):
+        q, k, v = qkv(D=16, dtype=torch.float16)
+        bias = torch.zeros(4, 9)
+        base = dict(score_mod="score + bias[h][q] + w", tensors={"bias": bias}, params={"w": 1})
+        calls = [base, {**base, "tensors": {"bias": bias.half()}}, {**base, "tensors": {"bias": bias[:, :8]}},
+                 {**base, "tensors": {"bias": bias.expand(1, 4, 9)}}, {**base, "tensors": {"bias": bias[:, ::2]}},
+                 {**base, "tensors": {"other": bias}}, {**base, "params": {"w": 1.0}}, {**base, "params": {"w": 2**40}},
+                 {**base, "params": {"u": 1}}, {**base, "score_mod": "score"}, {**base, "mask_mod": "q >= kv"},
+                 {**base, "scale": 0.5}, {**base, "return_lse": True}, {**base, "out": torch.zeros_like(q)},
+                 {**base, "seqused_q": torch.ones(1).int()}, {**base, "seqused_kv": torch.ones(1).int()},
+                 {**base, "sinks": torch.ones(4)}, {**base, "max_seqlen_q": 3}, {**base, "max_seqlen_kv": 3},
+                 {**base, "dropout_p": 0.5, "seed": 1}, {**base, "dropout_p": 0.25, "seed": 1}]
+        keys = [self.form(q, k, v, **call).key for call in calls]
+        odd = torch.empty(q.numel() + 1, dtype=q.dtype)[1:].view(q.shape)
+        for arrays in (odd, k, v), (q[:, :, :5], k, v), (q.transpose(1, 2).contiguous().transpose(1, 2), k, v), (
+                q, k[:, :1], v), (q, k, v[..., :8]), (q.bfloat16(), k, v):
+            keys.append(self.form(*arrays, **base).key)
+        self.assertEqual(len(set(keys)), len(keys))
+        same = self.form(*(x.clone() for x in (q, k, v)), **{**base, "tensors": {"bias": bias + 1}, "params": {"w": 7}})
+        self.assertEqual(same.key, keys[0])
+
+    def test_not_plain(self):
+        q, k, v = qkv(D=16)
+        wants = v.clone().requires_grad_()
+        self.assertIsNotNone(self.form(q, k, v))
+        self.assertIsNone(self.form(q, k, wants))
+        with torch.no_grad():
+            self.assertIsNotNone(self.form(q, k, wants))
+            self.assertIsNotNone(self.form(q, k, torch.nn.Parameter(v)))
+        self.assertIsNone(self.form(q, k, torch.complex(v, v).conj().imag))  # the negative bit
+        self.assertIsNone(self.form(q, k, v.to_sparse()))
+        self.assertIsNone(self.form(q, k, v.numpy()))
+        self.assertIsNone(self.form(q, k, v, tensors={"t": np.ones(4)}))
+        self.assertIsNone(self.form(q, k, v, params={"w": torch.ones(())}))
+        self.assertIsNone(self.form(q, k, v, params={"w": True}))
+        self.assertIsNone(self.form(q, k, v, scale=torch.ones(())))
+        self.assertIsNone(self.form(q, k, v, dropout_p=0.5))
+        self.assertIsNone(facc._again.form_of(q, k, v, *[None] * 20))  # really on the CPU
+
+        def mapped(x):
+            self.assertIsNone(self.form(x, x, x))
+            return x
+        torch.vmap(mapped)(torch.zeros(2, *q.shape))
+        torch.func.jvp(mapped, (q,), (q,))
+        with torch.autograd.forward_ad.dual_level():
+            self.assertIsNone(self.form(q, k, torch.autograd.forward_ad.make_dual(v, v)))
 
 
 if __name__ == "__main__":
