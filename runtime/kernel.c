@@ -129,7 +129,9 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
                                &plan->config, NULL)) &&
         !select_config(v, arch, family, loads, masks, NULL, &plan->config, d))
         return false;
-    select_plane(&plan->config, p->compiled->plane.bytes);
+    if (args_size(&p->signature, false) + DOT_MAPS_BYTES + PLANE_MAP_BYTES <=
+        KERNEL_MAX_ARGS)
+        select_plane(&plan->config, p->compiled->plane.bytes);
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
     plan->config.block_scales = v->block_scales != 0;
@@ -168,6 +170,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
             return false;
     plans->n = n;
     dot_tensors_of(n > 0 ? plans->plan[0].config.dot : NULL, &plans->dot);
+    plans->plane = plane_tensor_of(&p->compiled->plane);
     if (n > 0 && plans->plan[0].facts.scheduled)
         configure_schedule(p, arch, plans);
     const bool fp8 = dtype_is_fp8((enum dtype)v.dtype);

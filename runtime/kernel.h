@@ -12,8 +12,9 @@
 /* Bytes of kernel arguments: the driver takes 4,096, device code rounds the
  * size up to the header's alignment. */
 enum { KERNEL_MAX_ARGS = 3968, KERNEL_ARGS_ALIGN = 128 };
-/* Behind them, where rows of captured tensors join Q K^T: TMA descriptors. */
-enum { DOT_MAPS_BYTES = 256 };
+/* Behind them, where rows of captured tensors join Q K^T, and then where one's
+ * tiles are copied: TMA descriptors. */
+enum { DOT_MAPS_BYTES = 256, PLANE_MAP_BYTES = 128 };
 
 struct facc_kernel {
     facc_ctx *ctx;

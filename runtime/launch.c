@@ -377,6 +377,22 @@ static bool enqueue_all(const struct ready *r, const facc_args *a,
     return ok && enqueue(r, a->device, ENTRY_FORWARD, args, stream, d);
 }
 
+/* Tiles are copied where TMA can; elsewhere elements are loaded one by one. */
+static bool pack_plane(const facc_kernel *k, union packed *args,
+                       const facc_args *a, const struct ready *r,
+                       unsigned char *map, struct diag *d)
+{
+    const struct plane_tensor *p = &k->plans.plane;
+    const struct unit_config *c = &r->plan->config;
+    const int copied = plane_map_possible(p, a);
+    memcpy(args->bytes + sizeof args->header +
+               (size_t)p->rows.tensor * sizeof(struct facc_captured) +
+               offsetof(struct facc_captured, copied),
+           &copied, sizeof copied);
+    return !copied || plane_map_encode(r->drv, p, c->tile_m, c->tile_n, a,
+                                       &r->sizes, map, stage_name, d);
+}
+
 /* What family sm90 asks besides. The context is current: encoding a tensor map
  * needs one. */
 static bool pack_sm90(const facc_kernel *k, union packed *args,
@@ -391,7 +407,9 @@ static bool pack_sm90(const facc_kernel *k, union packed *args,
     h->last_section = r->schedule.last_section;
     return tensor_map_encode(r->drv, c, a, h->tensor_map, stage_name, d) &&
            (!c->dot || dot_map_encode(r->drv, &k->plans.dot, c->tile_n, a,
-                                      &r->sizes, maps, stage_name, d));
+                                      &r->sizes, maps, stage_name, d)) &&
+           (!c->plane_bytes ||
+            pack_plane(k, args, a, r, maps[c->dot ? 2 : 0], d));
 }
 
 /* The product of extra columns is multiplied by its factor over the scale, and

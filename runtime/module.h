@@ -10,7 +10,7 @@
 #include "compiler/emit/emit.h"
 #include "runtime/cache.h"
 #include "runtime/context.h"
-#include "runtime/dot_map.h"
+#include "runtime/captured_map.h"
 #include "runtime/driver.h"
 #include "runtime/nvrtc.h"
 #include "runtime/program.h"
@@ -55,7 +55,8 @@ struct plans {
     struct plan schedule;
     bool transposed; /* FP8: launches may have to transpose V */
     struct plan transpose;
-    struct dot_tensors dot; /* of the codes that have such a term */
+    struct dot_tensors dot;    /* of the codes that have such a term */
+    struct plane_tensor plane; /* of those that copy its tiles */
 };
 enum { MODULES_MAX = SELECT_MAX_FAMILIES + 2 };
 /* A kernel's plans in the order of its modules: the families', the schedule's,

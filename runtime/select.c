@@ -400,12 +400,10 @@ static bool sm90_tile(struct unit_config *c, bool cell_loads)
     return false;
 }
 
-/* kPlaneSlots of templates/sm90/plane.cuh: rows of an odd number of 16 bytes,
- * or of a multiple of 128. */
+/* kPlaneSlots of templates/sm90/plane.cuh. */
 static int plane_bytes(const struct unit_config *c, int bytes)
 {
-    const int units = c->tile_n * bytes / 16, more = bytes == 2 ? 1 : 2;
-    return 2 * 16 * c->tile_m * (units % 8 == 0 ? units : units + more);
+    return 2 * c->tile_m * c->tile_n * bytes;
 }
 
 void select_plane(struct unit_config *c, int bytes)

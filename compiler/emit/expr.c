@@ -191,7 +191,7 @@ const char *expr_offset_part(struct emitter *e, enum place p, ir_ref load)
 static const char *load(struct emitter *e, enum place p, ir_ref r)
 {
     const struct ir_node *n = ir_node(e->g, r);
-    if (e->by_plane && p == PLACE_SCORE && r == e->plane.load)
+    if (e->by_plane && p == PLACE_SCORE && r == e->plane.rows.load)
         return "x";
     const char *text = writer_format(
         e, "facc_load_%s(args.tensors[%" PRId64 "], %s)",

@@ -464,11 +464,12 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
     if (count_in_cell(e, cell, name) != 1) /* two slopes may be one member */
         return NULL;
     const char *member = strchr(name, '.');
-    if (e->plane.load != IR_NONE || e->addend != IR_NONE)
+    if (e->plane.rows.load != IR_NONE || e->addend != IR_NONE)
         return writer_format(
             e, "        moved%s = facc_moved(base%s, %sby);\n%s", member,
             member, a.negative ? "-" : "",
-            e->plane.load != IR_NONE ? "        moved.by.moved = true;\n" : "");
+            e->plane.rows.load != IR_NONE ? "        moved.by.moved = true;\n"
+                                          : "");
     return writer_format(e, "        moved%s %s= by;\n", member,
                          a.negative ? "-" : "+");
 }

@@ -198,7 +198,7 @@ static void add_struct(const struct emitter *e, struct strbuf *out,
 {
     strbuf_addf(out, "    struct %s {", name);
     const bool scales = p == PLACE_TILE && dtype_is_fp8(e->config->dtype);
-    const bool by = p == PLACE_BASE && e->plane.load != IR_NONE;
+    const bool by = p == PLACE_BASE && e->plane.rows.load != IR_NONE;
     bool any = scales || by;
     if (any)
         strbuf_add(out, scales ? "\n        float scale, scale_log2;\n"
@@ -290,17 +290,18 @@ static void add_narrow(struct strbuf *out, const char *member)
                 member ? member : "-1.0f", member ? ".limit" : "");
 }
 
+/* Where rows of a captured tensor lie. */
+struct rows_text {
+    const char *at[IR_MAX_RANK]; /* by dimension; the rows' own: the first */
+};
+
 /* The tensor whose tiles the kernel copies. */
 struct plane_text {
-    const char *row, *first;
+    struct rows_text rows;
+    const char *first;
     const char *score;
     struct strbuf body; /* of plane_score */
     bool offset;        /* offset_by serves it */
-};
-
-/* Where a tensor's rows lie that join Q K^T. */
-struct rows_text {
-    const char *at[IR_MAX_RANK]; /* by dimension; the rows' own: the first */
 };
 
 struct texts {
@@ -315,7 +316,7 @@ struct texts {
 };
 
 static void add_rows(const struct emitter *e, struct strbuf *out,
-                     const char *name, const struct dot_rows *r,
+                     const char *name, const struct tensor_rows *r,
                      const struct rows_text *t)
 {
     const struct ir_graph *g = e->g;
@@ -351,19 +352,17 @@ static void add_plane(const struct emitter *e, const struct plane_text *t,
                                        [DTYPE_F16] = "kElementF16",
                                        [DTYPE_BF16] = "kElementBf16"};
     const struct plane *x = &e->plane;
-    if (x->load == IR_NONE)
+    if (x->rows.load == IR_NONE)
         return;
-    const struct ir_tensor *tensor = &e->g->tensors[x->tensor];
+    add_rows(e, out, "PlaneRows", &x->rows, &t->rows);
     strbuf_addf(out,
-                "\n    struct Plane {\n        static constexpr int kTensor = "
-                "%d, kRank = %d, kDim = %d, kType = %s;\n"
+                "\n    struct Plane : PlaneRows {\n"
+                "        static constexpr int kType = %s;\n"
                 "        static constexpr bool kOffset = %s;\n"
-                "        static FACC_FN long long row(const Row &r) { return "
-                "%s; }\n"
                 "        static FACC_FN int first(const KernelArgs &args, "
                 "const Tile &t) { return %s; }\n    };\n",
-                x->tensor, tensor->rank, x->dim, type[tensor->dtype],
-                emit_bool(t->offset), t->row, t->first);
+                type[e->g->tensors[x->rows.tensor].dtype], emit_bool(t->offset),
+                t->first);
     strbuf_add(out, "\n    static FACC_FN float plane_score(const KernelArgs "
                     "&args, const Tile &t, const Row &r, const Col &k,\n"
                     "            const Diag &d, const Base &base, float s, int "
@@ -431,7 +430,7 @@ static void add_variant(struct emitter *e, const struct texts *t,
 }
 
 /* All of tile scope: members of Tile, or leaves. */
-static void write_rows(struct emitter *e, const struct dot_rows *r,
+static void write_rows(struct emitter *e, const struct tensor_rows *r,
                        struct rows_text *t)
 {
     for (int d = 0; d + 1 < e->g->tensors[r->tensor].rank; d++) {
@@ -462,10 +461,9 @@ static void write_plane(struct emitter *e, const struct score_frame *frame,
     const struct place_text score = *at;
     const ir_ref first = e->plane.first;
     bool adds;
-    if (e->plane.load == IR_NONE)
+    if (e->plane.rows.load == IR_NONE)
         return;
-    t->plane.row = writer_bare(
-        e, member_name(e, PLACE_ROW, MEMBER_OFFSET, e->plane.load, IR_NONE));
+    write_rows(e, &e->plane.rows, &t->plane.rows);
     t->plane.first = writer_bare(e, expr_text(e, PLACE_SCORE, first));
     if (!expr_fits_int(e->range[first]))
         t->plane.first = writer_format(e, "facc_saturate(%s)", t->plane.first);

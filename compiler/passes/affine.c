@@ -236,33 +236,34 @@ static bool is_plane_dtype(enum dtype t)
 /* Fills *out where the load is one. */
 static bool find_plane(struct ir_graph *g, ir_ref load, struct plane *out)
 {
-    const struct ir_node *n = ir_node(g, load);
-    const enum dtype dtype = g->tensors[n->i].dtype;
-    struct plane x = {.load = load,
-                      .tensor = (int)n->i,
-                      .dim = -1,
+    const int last = (int)ir_node(g, load)->n - 1;
+    const int tensor = (int)ir_node(g, load)->i;
+    const enum dtype dtype = g->tensors[tensor].dtype;
+    struct plane x = {.rows = {.load = load, .tensor = tensor, .dim = -1},
+                      .first = IR_NONE,
                       .bytes = (int)dtype_size(dtype)};
-    bool rows = false;
     if (!is_plane_dtype(dtype))
         return true;
-    for (uint32_t d = 0; d < ir_node(g, load)->n; d++) {
+    for (int d = 0; d <= last; d++) {
         struct affine_index a;
-        if (is_tile(g, ir_arg(g, load, d)))
+        if (is_tile(g, ir_arg(g, load, (uint32_t)d)))
             continue;
-        if (!pass_affine_index(g, ir_arg(g, load, d), &a))
+        if (!pass_affine_index(g, ir_arg(g, load, (uint32_t)d), &a))
             return !g->failed;
         if (!a.affine)
             return true;
-        if (a.kkv == 0 && a.kq != 0) {
-            rows = true;
-        } else if (a.kkv == 1 && a.kq == 0 && x.dim < 0) {
-            x.dim = (int)d;
+        if (d < last && a.kq == 1 && a.kkv == 0 && x.rows.dim < 0) {
+            x.rows.dim = d;
+            x.rows.first = a.rest;
+            x.rows.shifted =
+                !ir_is(g, a.rest, IR_CONST_I) || ir_node(g, a.rest)->i != 0;
+        } else if (d == last && a.kq == 0 && a.kkv == 1) {
             x.first = a.rest;
         } else {
             return true;
         }
     }
-    if (rows && x.dim + 1 == (int)ir_node(g, load)->n)
+    if (x.rows.dim >= 0 && x.first != IR_NONE)
         *out = x;
     return true;
 }
@@ -272,10 +273,10 @@ bool pass_plane(struct ir_graph *g, ir_ref score, struct plane *out)
     const struct ir_roots roots = {score, IR_NONE};
     ir_ref *order;
     uint32_t n;
-    *out = (struct plane){.load = IR_NONE};
+    *out = (struct plane){.rows = {.load = IR_NONE}};
     if (!ir_walk(g, &roots, &order, &n))
         return false;
-    for (uint32_t k = 0; k < n && out->load == IR_NONE; k++)
+    for (uint32_t k = 0; k < n && out->rows.load == IR_NONE; k++)
         if (ir_is(g, order[k], IR_LOAD_F) && !find_plane(g, order[k], out))
             return false;
     return true;

@@ -28,11 +28,11 @@ static bool reads_score(const struct ir_graph *g, ir_ref r)
 /* Rows lie at position q (or kv) + first of one dimension, at indices of tile
  * scope in the others. False: *why, unless the graph failed. */
 static bool find_rows(struct ir_graph *g, ir_ref load, unsigned dep,
-                      struct dot_rows *out, const char **why)
+                      struct tensor_rows *out, const char **why)
 {
     const uint32_t n = ir_node(g, load)->n;
     const int64_t tensor = ir_node(g, load)->i;
-    *out = (struct dot_rows){.load = load, .tensor = (int)tensor, .dim = -1};
+    *out = (struct tensor_rows){.load = load, .tensor = (int)tensor, .dim = -1};
     for (uint32_t d = 0; d + 1 < n; d++) {
         const ir_ref x = ir_arg(g, load, d);
         struct affine_index a;

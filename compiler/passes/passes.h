@@ -51,15 +51,24 @@ struct affine_index {
 };
 bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out);
 
-/* A captured tensor of which the score reads the element (…, q's, …, kv +
- * first, …) in each cell: a tile's are rows of neighbours, which a kernel can
- * copy before they are needed. */
+/* Rows of a captured tensor, each of neighbours in memory: of the vectors of
+ * rows, or of columns, that a DOT multiplies; of the elements of cells. */
+struct tensor_rows {
+    ir_ref load; /* of the first element */
+    int tensor, dim;
+    ir_ref first; /* q, or kv, plus this is the index in `dim`; the other
+                     indices but the last are of tile scope */
+    bool shifted; /* first is not 0 */
+};
+
+/* A captured tensor of which the score reads the element (…, q + …, …, kv +
+ * first) in each cell: a tile's are rows of neighbours, which a kernel can copy
+ * before they are needed. */
 struct plane {
-    ir_ref load;     /* IR_NONE: none, or of types that are not copied */
-    int tensor, dim; /* dim: the last one, as neighbours in memory mostly are */
-    ir_ref first;    /* kv plus this, of tile scope, is the index in `dim`; each
-                        other index is of tile scope, or k * q and such a one */
-    int bytes;       /* of an element: 2 or 4 */
+    struct tensor_rows rows; /* load IR_NONE: none, or of types that are not
+                             copied */
+    ir_ref first;            /* of tile scope */
+    int bytes;               /* of an element: 2 or 4 */
 };
 /* The first one that the score reads. */
 bool pass_plane(struct ir_graph *g, ir_ref score, struct plane *out);
@@ -88,18 +97,11 @@ bool pass_plain(struct ir_graph *g, ir_ref keep, bool *plain);
 
 /* dot.c. score = F(SCORE + factor * DOT): a product of vectors that kernels
  * make beside Q K^T. */
-struct dot_rows { /* the vectors of rows, or of columns */
-    ir_ref load;  /* of the first element, as DOT has it */
-    int tensor, dim;
-    ir_ref first; /* q, or kv, plus this is the index in `dim`; the other
-                     indices are of tile scope */
-    bool shifted; /* first is not 0 */
-};
 struct dot_term {
     ir_ref dot; /* IR_NONE: no such product */
     ir_ref factor;
     struct ir_roots roots; /* in score, SCORE stands for SCORE + factor * DOT */
-    struct dot_rows row, col;
+    struct tensor_rows row, col;
     int n;            /* elements of a vector */
     enum dtype dtype; /* of both tensors */
     ir_ref cell;     /* a DOT of q and kv that is no such product, or IR_NONE */

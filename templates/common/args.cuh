@@ -25,6 +25,13 @@ template <> struct DotMaps<true> {
     alignas(128) unsigned char dot_map[2][128];
 };
 
+// That of the tensor whose tiles are copied (sm90/plane.cuh), if it has `copied`.
+template <bool kThere> struct PlaneMap {
+};
+template <> struct PlaneMap<true> {
+    alignas(128) unsigned char plane_map[128];
+};
+
 #ifdef FACC_FP8
 struct KernelArgs : facc_kernel_header, CapturedTensors<kNumTensors>, RunTimeParams<kNumParams> {
     facc_fp8 fp8;
@@ -34,7 +41,8 @@ constexpr int kFp8Bytes = sizeof(facc_fp8);
 struct KernelArgs : facc_kernel_header,
                     CapturedTensors<kNumTensors>,
                     RunTimeParams<kNumParams>,
-                    DotMaps<(kExtraDim > 0)> {
+                    DotMaps<(kExtraDim > 0)>,
+                    PlaneMap<(kPlaneBytes > 0)> {
 };
 constexpr int kFp8Bytes = 0;
 #endif
@@ -42,5 +50,6 @@ constexpr int kFp8Bytes = 0;
 // The size is rounded up to the header's alignment: the runtime passes a buffer of at least this
 // many bytes.
 constexpr int kArgsBytes = 1152 + 72 * kNumTensors + 8 * kNumParams + kFp8Bytes;
-static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128 + (kExtraDim > 0 ? 256 : 0),
+static_assert(sizeof(KernelArgs) == (kArgsBytes + 127) / 128 * 128 + (kExtraDim > 0 ? 256 : 0) +
+                                        (kPlaneBytes > 0 ? 128 : 0),
               "the runtime lays the arguments out as bytes");

@@ -20,7 +20,7 @@ struct facc_captured {
     const void *data;
     long long stride[FACC_MAX_RANK];
     int shape[FACC_MAX_RANK]; /* extents; for index clamping and checks */
-    int reserved;
+    int copied;               /* sm90: its tiles are, by a descriptor behind all this */
 };
 
 union facc_scalar { /* a run-time param, widened */

@@ -1,94 +1,54 @@
 // A captured tensor that the score reads in each cell, where it is rows of neighbours in memory
-// (Variant::Plane): the table warp copies a tile's elements to shared memory ahead of the
-// consumers, who find them there as accumulators lie. A row of a slot has its elements in units of
-// 16 bytes, placed so that the eight (f32: four) rows which are read at once lie in different
-// banks.
+// (Variant::Plane): the table warp has TMA copy a tile's elements to shared memory ahead of the
+// consumers, who find them there as accumulators lie: in panels [kPlanePanels][kTileM] of rows as
+// wide as the tile's row has such parts, with TMA's swizzle of that width.
 //
 // What is asked of the Variant is only instantiated where it has a Plane.
 #pragma once
-#include "common/args.cuh"
-#include "facc_variant.cuh"
+#include "common/extra.cuh"
 #include "sm90/ptx.cuh"
 
 constexpr int kPlaneSlots = 2;
-constexpr int kPlaneUnits = kTileN * kPlaneBytes / 16; // of a row
-constexpr bool kPlaneSwizzled = kPlaneUnits % 8 == 0;
-constexpr int kPlanePitch = 16 * (kPlaneUnits + (kPlaneSwizzled ? 0 : kPlaneBytes / 2));
-constexpr int kPlaneSlotBytes = kTileM * kPlanePitch;
+constexpr int kPlaneRowBytes = kTileN * kPlaneBytes;
+constexpr int kPlaneWidth = kPlaneRowBytes % 128 == 0 ? 128 : kPlaneRowBytes % 64 == 0 ? 64 : 32;
+constexpr int kPlanePanels = kPlaneRowBytes / kPlaneWidth;
+constexpr int kPlanePanelBytes = kTileM * kPlaneWidth;
+constexpr int kPlaneSlotBytes = kPlanePanels * kPlanePanelBytes;
 
-__device__ __forceinline__ unsigned plane_unit(int row, int unit)
-{
-    return kPlaneSwizzled ? unit ^ (kPlaneBytes == 2 ? row % 8 : row % 4 * 2) : unit;
-}
-
-// Of an item: whether its tiles are copied.
+// Of an item: whether its tiles are copied, and from where.
 template <bool kThere, class V> struct PlaneItem {
     __device__ __forceinline__ bool is_copied() const { return false; }
     __device__ __forceinline__ void find_plane(const KernelArgs &, const Variant::Tile &) {}
 };
 template <class V> struct PlaneItem<true, V> {
+    ExtraPlace plane_place;
+    int plane_first; // column of the tensor for the KV position 0
     bool copied;
 
     __device__ __forceinline__ bool is_copied() const { return copied; }
 
-    // Rows of neighbours, all at multiples of 16 bytes.
     template <class Args>
     __device__ __forceinline__ void find_plane(const Args &args, const Variant::Tile &t)
     {
-        using Plane = typename V::Plane;
-        constexpr int kUnit = 16 / kPlaneBytes, kFar = 1 << 30; // columns do not overflow
-        const auto &x = args.tensors[Plane::kTensor];
-        const int shift = Plane::first(args, t);
-        bool fits = x.data != nullptr && x.stride[Plane::kDim] == 1 &&
-                    reinterpret_cast<unsigned long long>(x.data) % 16 == 0 && shift > -kFar &&
-                    shift < kFar && shift % kUnit == 0;
-#pragma unroll
-        for (int d = 0; d < Plane::kRank; ++d)
-            fits &= d == Plane::kDim || x.shape[d] == 1 || x.stride[d] % kUnit == 0;
-        copied = fits;
+        constexpr int kFar = 1 << 30; // behind any tensor, and far from overflow
+        copied = args.tensors[V::Plane::kTensor].copied;
+        plane_place = extra_place<typename V::Plane>(args, t);
+        plane_first = max(-kFar, min(V::Plane::first(args, t), kFar));
     }
 };
 
-// By one warp: the tile of q0 to a slot, from column `column` of the tensor on; zeros from behind
-// its last (kInside: there are none). Eight lanes copy 128 bytes of a row at once.
-template <class V, bool kInside, class Args>
-__device__ __forceinline__ void copy_rows(const Args &args, const Variant::Tile &t, int q0,
-                                          int column, unsigned slot)
+// By one lane: the tile of q0, kv0 to a slot. What is outside the tensor is 0. `full` counts it.
+template <class Args, class W>
+__device__ __forceinline__ void copy_plane(const Args &args, const W &w, int kv0, unsigned slot,
+                                           unsigned full)
 {
-    using Plane = typename V::Plane;
-    constexpr int kUnit = 16 / kPlaneBytes, kLanes = 8, kRows = 32 / kLanes;
-    const auto &x = args.tensors[Plane::kTensor];
-    const int lane = threadIdx.x % 32, unit = lane % kLanes;
-    const char *first = static_cast<const char *>(x.data) +
-                        (column + unit * kUnit) * static_cast<long long>(kPlaneBytes);
-#pragma unroll 4
-    for (int r = lane / kLanes; r < kTileM; r += kRows) {
-        const char *from = first + Plane::row(V::row(args, t, q0 + r)) * kPlaneBytes;
+    mbarrier_expect(full, kPlaneSlotBytes);
 #pragma unroll
-        for (int u = 0; u < kPlaneUnits; u += kLanes) {
-            const unsigned to = slot + r * kPlanePitch + 16 * plane_unit(r, u + unit);
-            const int at = column + (u + unit) * kUnit;
-            const int n = at < 0 ? 0 : max(0, min(x.shape[Plane::kDim] - at, kUnit));
-            if (u + kLanes > kPlaneUnits && unit >= kPlaneUnits - u)
-                continue;
-            if constexpr (kInside)
-                cp_async_16(to, from + 16 * u);
-            else
-                cp_async_16_part(to, n > 0 ? from + 16 * u : x.data, n * kPlaneBytes);
-        }
-    }
-}
-
-template <class V, class Args>
-__device__ __forceinline__ void copy_plane(const Args &args, const Variant::Tile &tile, int q0,
-                                           int kv0, unsigned slot)
-{
-    const Variant::Tile t = tile; // not read again after each copy
-    const int column = kv0 + V::Plane::first(args, t);
-    if (column >= 0 && column <= args.tensors[V::Plane::kTensor].shape[V::Plane::kDim] - kTileN)
-        copy_rows<V, true>(args, t, q0, column, slot);
-    else
-        copy_rows<V, false>(args, t, q0, column, slot);
+    for (int i = 0; i < kPlanePanels; ++i)
+        tma_load_5d(slot + i * kPlanePanelBytes, args.plane_map, full,
+                    w.plane_first + kv0 + i * (kPlaneWidth / kPlaneBytes),
+                    w.plane_place.position + w.q0, w.plane_place.other[0], w.plane_place.other[1],
+                    w.plane_place.other[2]);
 }
 
 // A consumer's way to the elements of its cells.
@@ -99,37 +59,35 @@ template <bool kThere> struct PlaneCells {
 };
 template <> struct PlaneCells<true> {
     static constexpr bool kHas = true;
-    unsigned row;     // its place, and
-    unsigned swizzle; // what is added to even units' bits
+    static constexpr int kUnits = kPlaneWidth / 16; // of a panel's row
+    unsigned row;                                   // its place, and
+    unsigned unit;                                  // of 16 bytes in it, swizzled
     unsigned words[4];
 
     __device__ __forceinline__ explicit PlaneCells(unsigned slot)
     {
         const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * 16;
-        if constexpr (kPlaneBytes == 2) { // lanes give places of rows: see store_staged
-            const int r = warp_row + lane % 16;
-            row = slot + r * kPlanePitch;
-            swizzle = 16 * plane_unit(r, lane / 16);
-        } else {
-            const int r = warp_row + lane / 4;
-            row = slot + r * kPlanePitch + lane % 2 * 8;
-            swizzle = 16 * plane_unit(r, lane % 4 / 2);
-        }
+        // Of 16 bits, lanes give places of rows: see store_staged.
+        const int r = warp_row + (kPlaneBytes == 2 ? lane % 16 : lane / 4);
+        row = slot + r * kPlaneWidth + (kPlaneBytes == 2 ? 0 : lane % 2 * 8);
+        unit = 16 * ((kPlaneBytes == 2 ? lane / 16 : lane % 4 / 2) ^ r * kUnits / 8 % kUnits);
     }
 
     // Of the block of eight columns n, as accumulators lie. Blocks are asked for in order.
     __device__ __forceinline__ void load(int n, float (&x)[4])
     {
+        const int units = n * kPlaneBytes / 2; // before it
+        const unsigned at =
+            row + (unit ^ 16 * (units % kUnits)) + units / kUnits * kPlanePanelBytes;
         if constexpr (kPlaneBytes == 2) {
             if (n % 2 == 0)
-                ldmatrix_x4(words, row + (swizzle ^ n % 8 * 16) + n / 8 * 128);
+                ldmatrix_x4(words, at);
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 unpack_pair<Variant>(words[n % 2 * 2 + half], x[2 * half], x[2 * half + 1]);
         } else {
-            const unsigned at = row + (swizzle ^ n % 4 * 32) + n / 4 * 128;
             load_shared_pair(at, x[0], x[1]);
-            load_shared_pair(at + 8 * kPlanePitch, x[2], x[3]);
+            load_shared_pair(at + 8 * kPlaneWidth, x[2], x[3]);
         }
     }
 

@@ -316,17 +316,27 @@ __device__ __forceinline__ void transpose_values(Control &c, const Tiles &tiles)
     });
 }
 
+// By one lane; arrives.
+template <class W>
+__device__ __forceinline__ void start_plane(const KernelArgs &args, const W &w, int kv0,
+                                            unsigned slot, const Barrier &full)
+{
+    if constexpr (kPlanes) {
+        if (w.is_copied())
+            copy_plane(args, w, kv0, slot, full.address());
+        else
+            full.arrive();
+    }
+}
+
 // Values of columns and diagonals, and copies.
 __device__ __forceinline__ void make_tables(const KernelArgs &args, Control &c, const Tiles &tiles)
 {
     follow_runs(c, [&](const Work &w, int tile, unsigned load, bool follows) {
         const unsigned slot = load % kTableSlots;
         c.table_empty[slot].wait_empty(load, kTableSlots);
-        if constexpr (kPlanes) {
-            if (w.is_copied())
-                copy_plane<Variant>(args, w.t, w.q0, tile * kTileN, tiles.plane(slot));
-            cp_async_arrive(c.table_full[slot].address());
-        }
+        if (kPlanes && threadIdx.x % 32 == 0)
+            start_plane(args, w, tile * kTileN, tiles.plane(slot), c.table_full[slot]);
         c.stage.fill_next(args, w.t, w.q0, tile * kTileN, static_cast<int>(slot), follows);
         fill_scales(args, w, w, tile * kTileN, slot, c.stage);
         c.table_full[slot].arrive();

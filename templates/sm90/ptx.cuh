@@ -134,21 +134,6 @@ __device__ __forceinline__ void fence_async_shared()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// --- copies by threads ---
-
-// 16 bytes, of which the first `bytes` are read; the others become 0.
-__device__ __forceinline__ void cp_async_16_part(unsigned dst, const void *src, unsigned bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes)
-                 : "memory");
-}
-
-// Arrives when this thread's copies so far are done.
-__device__ __forceinline__ void cp_async_arrive(unsigned barrier)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 __device__ __forceinline__ void load_shared_pair(unsigned address, float &first, float &second)
 {
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"

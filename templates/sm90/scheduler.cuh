@@ -21,23 +21,24 @@ class FixedOrder
         const int per_head = (args.q_tiles + 1) / 2, pairs = heads * per_head;
         const int in_rounds = ctas + pairs % ctas;
         const int last = min(heads, (in_rounds + per_head - 1) / per_head);
-        first_of_last_ = heads - last;
+        first_of_last_ = (heads - last) / together(args) * together(args);
         pairs_ = first_of_last_ * per_head;
     }
 
     // tile -1: there are no more.
     __device__ __forceinline__ Item next(const KernelArgs &args)
     {
-        const int ctas = gridDim.x, cta = blockIdx.x, tiles = args.q_tiles;
+        const int ctas = gridDim.x, cta = blockIdx.x, tiles = args.q_tiles, n = together(args);
         if constexpr (!kMasks) { // all the same work: head by head, for few K and V at a time
             const int number = round_++ * ctas + cta;
-            return number < args.num_work ? item(args, number / tiles, number % tiles)
-                                          : Item{0, 0, -1, 0};
+            return number < args.num_work
+                       ? item(args, number / (tiles * n) * n + number % n, number / n % tiles)
+                       : Item{0, 0, -1, 0};
         }
         const int pair = round_ * ctas + cta;
         if (pair < pairs_) {
-            const int per_head = (tiles + 1) / 2, head = pair / per_head;
-            const int low = pair % per_head, high = tiles - 1 - low;
+            const int per_head = (tiles + 1) / 2, head = pair / (per_head * n) * n + pair % n;
+            const int low = pair / n % per_head, high = tiles - 1 - low;
             const int tile = second_ ? low : high;
             second_ = !second_ && low != high;
             round_ += !second_;
@@ -60,9 +61,16 @@ class FixedOrder
     }
 
   private:
+    // Heads whose tiles take turns. Planes (plane.cuh) are mostly the same for all b: read at once,
+    // they come from DRAM once.
+    static __device__ __forceinline__ int together(const KernelArgs &args)
+    {
+        return !kPlanes ? 1 : args.B % 4 == 0 ? 4 : args.B % 3 == 0 ? 3 : 2 - args.B % 2;
+    }
     static __device__ __forceinline__ Item item(const KernelArgs &args, int head, int tile)
     {
-        return Item{head / args.H, head % args.H, tile, 0};
+        return kPlanes ? Item{head % args.B, head / args.B, tile, 0}
+                       : Item{head / args.H, head % args.H, tile, 0};
     }
 
     int first_of_last_, pairs_, round_;

@@ -71,9 +71,9 @@ using Rows = Variant::Row[kBlocksM][2];
 constexpr unsigned kItems = 4, kRuns = 4;
 
 // True: tiles of a captured tensor are copied (plane.cuh), if what an item of this program is
-// described by leaves the room: 1,152 bytes are the rest of Control without tables.
+// described by leaves the room: 1,280 bytes are the rest of Control without tables.
 constexpr bool kPlanes = kPlaneBytes > 0 &&
-                         kBytesOperands + kPlaneSlots *kPlaneSlotBytes + 8 * kTileM + 1152 +
+                         kBytesOperands + kPlaneSlots *kPlaneSlotBytes + 8 * kTileM + 1280 +
                                  static_cast<int>(kItems * sizeof(Variant::Tile)) <=
                              kSharedBytes;
 constexpr int kBytesPlanes = kPlanes ? kPlaneSlots * kPlaneSlotBytes : 0;
@@ -308,7 +308,7 @@ __device__ __forceinline__ void init_barriers(const Control &c)
     }
     init_natural(c);
     for (unsigned i = 0; i < kTableSlots; ++i) {
-        c.table_full[i].init(kPlanes ? 64 : 32); // each lane; and its copies
+        c.table_full[i].init(kPlanes ? 33 : 32); // each lane; and a copy
         c.table_empty[i].init(kConsumerWarps);
     }
     for (int i = 0; i < kQBuffers; ++i)
