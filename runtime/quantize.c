@@ -15,6 +15,10 @@
 
 static const char stage_name[] = "quantize";
 
+/* CTAs of a launch before they have several slabs each, and how many at most.
+ */
+enum { WAVE = 512, MOST_SLABS = 8 };
+
 struct facc_quantizer {
     facc_ctx *ctx;
     struct plan plan;
@@ -173,6 +177,16 @@ static bool as_made(const struct unit_config *c, const facc_quantize_args *a,
         a->hadamard != 0, a->mean.data != NULL, a->image.data != NULL);
 }
 
+static struct facc_divisor divisor(int d)
+{
+    struct facc_divisor by = {0, 0};
+    while ((int64_t)1 << by.shift < d)
+        by.shift++;
+    const uint64_t more = ((uint64_t)1 << by.shift) - (uint64_t)d;
+    by.mul = (unsigned)((more << 32) / (uint64_t)d + 1);
+    return by;
+}
+
 /* Rows of a slab, as quantize_args.h counts them; how many slabs of a head. */
 static int64_t cut(const struct quantize_sizes *z, int block,
                    struct facc_rounding *r)
@@ -183,10 +197,30 @@ static int64_t cut(const struct quantize_sizes *z, int block,
     r->slab = r->fused ? most / block * block : most;
     r->unit = block > most ? block : r->slab;
     r->parts = block > most ? (block + most - 1) / most : 1;
+    r->units = (int)(((int64_t)z->S + r->unit - 1) / r->unit);
     const int64_t units =
-        z->packed ? z->T / r->unit + (int64_t)z->B
-                  : z->B * (((int64_t)z->S + r->unit - 1) / r->unit);
+        z->packed ? z->T / r->unit + (int64_t)z->B : z->B * (int64_t)r->units;
     return units * r->parts;
+}
+
+/* With hadamard a CTA loads its next slab while it rounds one: it has several,
+ * but all multiprocessors have CTAs. */
+static int ctas_of(int all, bool hadamard)
+{
+    const int each = all / WAVE < MOST_SLABS ? all / WAVE : MOST_SLABS;
+    return hadamard && each > 1 ? (all + each - 1) / each : all;
+}
+
+/* What a launch's CTAs are found by. */
+static void number_slabs(int slabs, bool hadamard, struct facc_rounding *r)
+{
+    r->slabs = slabs;
+    r->all = r->H * slabs;
+    r->ctas = ctas_of(r->all, hadamard);
+    r->by_unit = divisor(r->unit);
+    r->by_parts = divisor(r->parts);
+    r->by_units = divisor(r->units > 0 ? r->units : 1);
+    r->by_slabs = divisor(slabs > 0 ? slabs : 1);
 }
 
 static void take_tensors(const facc_quantize_args *a,
@@ -234,7 +268,7 @@ static bool rounding_make(const facc_quantize_args *a,
         return diag_set(d, FACC_ERR_UNSUPPORTED, stage_name, NULL, 0,
                         "B %d, H %d, S %d are too large for one launch", z->B,
                         z->H, z->T);
-    r->slabs = (int)slabs;
+    number_slabs((int)slabs, a->hadamard != 0, r);
     const bool mean = a->mean.data != NULL;
     const size_t amax =
         ((size_t)(all > heads ? all : heads) * sizeof(float) + 255) / 256 * 256;
@@ -247,10 +281,11 @@ static bool rounding_make(const facc_quantize_args *a,
     }
     if (!r->fused) {
         if (!mean || r->block)
-            out->grid[ENTRY_ROUND_AMAX] = (int)all;
-        out->grid[ENTRY_ROUND_SCALE] = (int)scales;
+            out->grid[ENTRY_ROUND_AMAX] = r->ctas;
+        if (!mean || r->block || z->per_tensor)
+            out->grid[ENTRY_ROUND_SCALE] = (int)scales;
     }
-    out->grid[ENTRY_ROUND] = (int)all;
+    out->grid[ENTRY_ROUND] = r->ctas;
     return true;
 }
 
@@ -308,11 +343,15 @@ static bool enqueue(const facc_quantizer *q, int device, struct rounding *r,
                     cu_stream stream, struct diag *d)
 {
     struct driver *drv = q->module->driver;
+    const struct unit_config *c = &q->plan.config;
+    const bool twice =
+        c->dtype == DTYPE_F32 || (c->rounding & ROUND_HADAMARD) != 0;
     void *params[1] = {&r->args};
     for (int e = ENTRY_ROUND_SUMS; e <= ENTRY_ROUND; e++) {
         const bool reduces = e == ENTRY_ROUND_MEAN || e == ENTRY_ROUND_SCALE;
         const unsigned threads =
-            reduces ? FACC_REDUCE_THREADS : FACC_QUANTIZE_THREADS;
+            reduces ? (unsigned)FACC_REDUCE_THREADS
+                    : (unsigned)facc_round_threads(c->head_dim, twice);
         if (r->grid[e] > 0 &&
             !driver_ok(
                 drv,

@@ -6,26 +6,33 @@
 #include "common/quantize_ptx.cuh"
 #include "facc_config.cuh"
 
-constexpr int kLanes = facc_row_lanes(kHeadDim);    // of a warp to a row
-constexpr int kWarpRows = 32 / kLanes;              // of a step; lanes behind have none
-constexpr int kStepRows = facc_step_rows(kHeadDim); // of all warps
+constexpr bool kFromF32 = kFrom == kElementF32;
+constexpr int kThreads = facc_round_threads(kHeadDim, kHadamard || kFromF32);
 constexpr int kSlabRows = facc_slab_rows(kHeadDim); // the most that a CTA has
-constexpr int kSteps = 2, kVectors = 4;             // of a thread: rows; 8 elements each
 constexpr int kUnits = kSlabRows / 32;              // of rows that may be blocks
+// CTAs to a multiprocessor, for the registers that they need.
+constexpr int kAmaxCtas = 640 / kThreads;
+constexpr int kRoundCtas = 512 / kThreads;
+// The next slab is loaded while this one is rounded.
+constexpr bool kAhead = kHadamard && !kFromF32;
 
 // ---- which rows --------------------------------------------------------------------------------
 
 struct Rows {
     int b, h;
+    int unit, part;   // of the sequence, of the unit
     int first, count; // of the sequence; none in gaps
-    int length;       // of the sequence
-    long long start;  // its first row in a packed tensor
-    int unit;         // of the sequence
+    __device__ __forceinline__ bool begin() const { return unit == 0 && part == 0; }
 };
+
+__device__ __forceinline__ int divided(int n, const facc_divisor &by)
+{
+    return (int)((__umulhi((unsigned)n, by.mul) + (unsigned)n) >> by.shift);
+}
 
 __device__ __forceinline__ int first_unit(const facc_rounding &a, int b)
 {
-    return a.cu_seqlens ? a.cu_seqlens[b] / a.unit + b : b * ((a.S + a.unit - 1) / a.unit);
+    return a.cu_seqlens ? divided(a.cu_seqlens[b], a.by_unit) + b : b * a.units;
 }
 
 __device__ __forceinline__ int length_of(const facc_rounding &a, int b)
@@ -33,12 +40,13 @@ __device__ __forceinline__ int length_of(const facc_rounding &a, int b)
     return a.cu_seqlens ? max(0, min(a.cu_seqlens[b + 1] - a.cu_seqlens[b], a.S)) : a.S;
 }
 
-__device__ __forceinline__ Rows rows_of(const facc_rounding &a, int id)
+// The last sequence that begins at or before a unit.
+__device__ __forceinline__ int sequence_of(const facc_rounding &a, int unit)
 {
-    Rows r;
-    r.h = id / a.slabs;
-    const int unit = id % a.slabs / a.parts, part = id % a.slabs % a.parts;
-    int b = 0, end = a.B; // the last that begins at or before it
+    if (!a.cu_seqlens)
+        return divided(unit, a.by_units);
+    int b = 0, end = a.B;
+#pragma unroll 1
     while (end - b > 1) {
         const int middle = b + (end - b) / 2;
         if (first_unit(a, middle) <= unit)
@@ -46,55 +54,338 @@ __device__ __forceinline__ Rows rows_of(const facc_rounding &a, int id)
         else
             end = middle;
     }
-    r.b = b;
-    r.start = a.cu_seqlens ? a.cu_seqlens[b] : 0;
-    r.length = length_of(a, b);
-    r.unit = unit - first_unit(a, b);
-    const long long first = (long long)r.unit * a.unit + part * a.slab;
+    return b;
+}
+
+__device__ __forceinline__ int start_of(const facc_rounding &a, int b)
+{
+    return a.cu_seqlens ? a.cu_seqlens[b] : 0;
+}
+
+__device__ __forceinline__ Rows rows_of(const facc_rounding &a, int id)
+{
+    Rows r;
+    r.h = divided(id, a.by_slabs);
+    const int slab = id - r.h * a.slabs, unit = divided(slab, a.by_parts);
+    r.part = slab - unit * a.parts;
+    r.b = sequence_of(a, unit);
+    r.unit = unit - first_unit(a, r.b);
+    const int length = length_of(a, r.b);
+    const long long first = (long long)r.unit * a.unit + r.part * a.slab;
     const long long last = min(first + a.slab, (long long)(r.unit + 1) * a.unit);
-    r.first = (int)min(first, (long long)r.length);
-    r.count = (int)min(last, (long long)r.length) - r.first;
+    r.first = (int)min(first, (long long)length);
+    r.count = (int)min(last, (long long)length) - r.first;
     return r;
 }
 
-// Row i of the sequence.
-__device__ __forceinline__ long long row_at(const facc_rounding &a, const long long (&stride)[3],
-                                            const Rows &r, int i)
+// Those of the slab that a CTA takes after `id`, or none.
+__device__ __forceinline__ Rows rows_after(const facc_rounding &a, int id, bool backwards)
 {
-    return (a.cu_seqlens ? 0 : r.b) * stride[0] + r.h * stride[1] + (r.start + i) * stride[2];
+    const int next = id + a.ctas;
+    if (next < a.all)
+        return rows_of(a, backwards ? a.all - 1 - next : next);
+    return Rows{0, 0, 0, 0, 0, 0};
 }
 
-// ---- elements ----------------------------------------------------------------------------------
+// ---- a thread's part of a slab -----------------------------------------------------------------
 
-// Eight, at a multiple of 16 bytes.
-__device__ __forceinline__ void load_vector(const facc_rounding &a, long long at, float *x)
+// With hadamard two rows of 32 elements, in groups of 16 columns: of each butterfly but those
+// between lanes both sides are in the thread, and codes are stored 16 bytes at a time. Else 16
+// bytes of each of 16 rows, half a chunk of the image: loads of a warp are whole lines, means take
+// few registers, and no byte has to go to another thread. Lanes 2 i and 2 i + 1 have the halves of
+// a chunk, so that stores of the image fill whole sectors.
+constexpr int kWidth = kFromF32 ? 4 : 8; // elements of a vector of 16 bytes
+constexpr int kRows = kHadamard ? 2 : 16;
+constexpr int kVectors = kHadamard ? 32 / kWidth : 1;        // of a row
+constexpr int kElements = kVectors * kWidth;                 // of a row
+constexpr int kLanes = kHadamard ? kHeadDim / 32 : 1;        // to a row
+constexpr int kColumns = kHadamard ? 1 : kHeadDim / kWidth;  // vectors of a whole row
+constexpr int kStepRows = kHadamard ? kThreads / kLanes : 1; // from one row to the next
+static_assert(!kHadamard || kRows * kStepRows == kSlabRows, "rows for all threads");
+
+struct Place {
+    int lane;   // of the row
+    int first;  // of the slab's rows
+    int column; // of the first vector
+    // Rows and columns from the first to those of a number.
+    static __device__ __forceinline__ constexpr int row(int i)
+    {
+        return kHadamard ? i * kStepRows : i;
+    }
+    static __device__ __forceinline__ constexpr int offset(int j)
+    {
+        return j * kWidth / 16 * 16 * kLanes + j * kWidth % 16;
+    }
+};
+
+// Threads that have none are behind all rows.
+__device__ __forceinline__ Place place_of(int thread)
 {
-    if constexpr (kFrom == kElementF32) {
-        const float4 *p = reinterpret_cast<const float4 *>(static_cast<const float *>(a.in) + at);
-        const float4 low = p[0], high = p[1];
-        x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
-        x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
-    } else {
-        const uint4 v =
-            *reinterpret_cast<const uint4 *>(static_cast<const unsigned short *>(a.in) + at);
-        const unsigned w[4] = {v.x, v.y, v.z, v.w};
+    if constexpr (kHadamard)
+        return Place{thread % kLanes, thread / kLanes, thread % kLanes * 16};
+    const int pair = thread >> 1, half = thread & 1;
+    return Place{0, pair / kColumns * 32 + 16 * half, pair % kColumns * kWidth};
+}
+
+// A thread's rows in memory, one after the other.
+struct Walk {
+    char *at;       // the first vector of a row
+    long long step; // to the next one
+    int left;       // rows of the slab from the thread's first on
+};
+
+__device__ __forceinline__ unsigned long long times(long long stride, int n)
+{
+    return (unsigned long long)stride * (unsigned)n; // n is not negative
+}
+
+__device__ __forceinline__ Walk walk_of(const facc_rounding &a, const Rows &r, const Place &at,
+                                        const void *tensor, const long long (&stride)[3], int size)
+{
+    const unsigned long long slab = (a.cu_seqlens ? 0 : times(stride[0], r.b)) +
+                                    times(stride[1], r.h) +
+                                    times(stride[2], start_of(a, r.b) + r.first);
+    const unsigned long long thread = times(stride[2], at.first) + at.column;
+    return Walk{(char *)tensor + slab * size + thread * size, Place::row(1) * stride[2] * size,
+                tensor ? r.count - at.first : 0};
+}
+
+// The row of number i, zeros behind the slab; then the walk is at the next one.
+__device__ __forceinline__ void load_row(Walk &w, int i, uint4 (&v)[kVectors])
+{
+#pragma unroll
+    for (int j = 0; j < kVectors; j++) {
+        const char *from = w.at + Place::offset(j) * (16 / kWidth);
+        v[j] = Place::row(i) < w.left ? *reinterpret_cast<const uint4 *>(from) : uint4{0, 0, 0, 0};
+    }
+    w.at += w.step;
+}
+
+struct Part {
+    uint4 raw[kRows][kVectors];
+};
+
+__device__ __forceinline__ Walk walk_in(const facc_rounding &a, const Rows &r, const Place &at)
+{
+    return walk_of(a, r, at, a.in, a.in_stride, 16 / kWidth);
+}
+
+__device__ __forceinline__ void load_part(const facc_rounding &a, const Rows &r, const Place &at,
+                                          Part &p)
+{
+    Walk w = walk_in(a, r, at);
+#pragma unroll
+    for (int i = 0; i < kRows; i++)
+        load_row(w, i, p.raw[i]);
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void unpack(const uint4 (&v)[kVectors], float (&x)[kElements])
+{
+#pragma unroll
+    for (int j = 0; j < kVectors; j++) {
+        const unsigned w[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            if constexpr (kFrom == kElementBf16) {
-                x[2 * i] = __uint_as_float(w[i] << 16);
-                x[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
+            if constexpr (kFromF32) {
+                x[4 * j + i] = __uint_as_float(w[i]);
+            } else if constexpr (kFrom == kElementBf16) {
+                x[8 * j + 2 * i] = __uint_as_float(w[i] << 16);
+                x[8 * j + 2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
             } else {
-                x[2 * i] = half_bits(w[i] & 0xffff);
-                x[2 * i + 1] = half_bits(w[i] >> 16);
+                x[8 * j + 2 * i] = half_bits(w[i] & 0xffff);
+                x[8 * j + 2 * i + 1] = half_bits(w[i] >> 16);
             }
         }
     }
 }
 
+struct Mean {
+    float m[kMean ? kElements : 1];
+};
+
+__device__ __forceinline__ Mean mean_of(const facc_rounding &a, const Rows &r, const Place &at)
+{
+    Mean mean;
+    const float *from = a.mean + r.b * a.mean_stride[0] + r.h * a.mean_stride[1] + at.column;
+    if constexpr (kMean)
+#pragma unroll
+        for (int e = 0; e < kElements; e++)
+            mean.m[e] = from[e];
+    return mean;
+}
+
+__device__ __forceinline__ void values_of(const uint4 (&v)[kVectors], const Mean &mean,
+                                          float (&x)[kElements])
+{
+    unpack(v, x);
+    if constexpr (kMean)
+#pragma unroll
+        for (int e = 0; e < kElements; e++)
+            x[e] -= mean.m[e];
+}
+
+// ---- hadamard ----------------------------------------------------------------------------------
+
+// Bits of a word that are at even places, those of each half in its low byte.
+__device__ __forceinline__ unsigned even_bits(unsigned x)
+{
+    x &= 0x55555555u;
+    x = (x | x >> 1) & 0x33333333u;
+    x = (x | x >> 2) & 0x0f0f0f0fu;
+    x = (x | x >> 4) & 0x00ff00ffu;
+    return (x | x >> 8) & 0xffffu;
+}
+
+// Signs of a thread's elements: of the even ones in the low half, of the odd ones in the high half.
+__device__ __forceinline__ unsigned signs_of(const facc_rounding &a, const Place &at)
+{
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int c = (at.column + 16 * kLanes * i) & 255;
+        bits |= (unsigned)(a.signs[c >> 6] >> (c & 63) & 0xffff) << (16 * i);
+    }
+    return even_bits(bits) | even_bits(bits >> 1) << 16;
+}
+
+__device__ __forceinline__ void change_signs(unsigned signs, Part &p)
+{
+#pragma unroll
+    for (int word = 0; word < 4 * kVectors; word++) { // f32: an element, else two
+        const unsigned mask = kFromF32 ? signs << (word % 2 * -16 + 31 - word / 2) & 0x80000000u
+                                       : signs << (15 - word) & 0x80008000u;
+#pragma unroll
+        for (int i = 0; i < kRows; i++) {
+            uint4 &v = p.raw[i][word / 4];
+            (word % 4 == 0 ? v.x : word % 4 == 1 ? v.y : word % 4 == 2 ? v.z : v.w) ^= mask;
+        }
+    }
+}
+
+// Of a thread's own elements: those whose numbers differ in one bit, from kFirst to below kEnd.
+template <int kFirst, int kEnd> __device__ __forceinline__ void butterflies(float (&x)[kElements])
+{
+#pragma unroll
+    for (int step = kFirst; step < kEnd; step *= 2)
+#pragma unroll
+        for (int i = 0; i < kElements; i++)
+            if (!(i & step)) {
+                const float u = x[i], v = x[i + step];
+                x[i] = u + v;
+                x[i + step] = u - v;
+            }
+}
+
+// Sums and differences of the elements whose columns differ in one bit, bit by bit from the lowest
+// to the last but one, which is between numbers e and e + 16: the order of the CPU, so that bits
+// are the same. The last and the norm are left to the caller.
+__device__ __forceinline__ void most_of_hadamard(const Place &at, const uint4 (&v)[kVectors],
+                                                 float (&x)[kElements])
+{
+    unpack(v, x);
+    butterflies<1, 16>(x);
+#pragma unroll
+    for (int bit = 1; bit < kLanes; bit *= 2) {
+        const float sign = at.lane & bit ? -1.0f : 1.0f;
+#pragma unroll
+        for (int e = 0; e < kElements; e++) {
+            const float other =
+                __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(x[e]), bit));
+            x[e] = __fmaf_rn(x[e], sign, other); // exactly the sum, or the difference
+        }
+    }
+}
+
+// ---- largest magnitudes ------------------------------------------------------------------------
+
+constexpr float kMostFinite = 3.402823466e38f;
+
 __device__ __forceinline__ float finite_magnitude(float x)
 {
     const float m = fabsf(x);
-    return m <= 3.402823466e38f ? m : 0.0f; // neither infinite nor NaN
+    return m <= kMostFinite ? m : 0.0f; // neither infinite nor NaN
+}
+
+// Infinite where a value is; leaves out NaN.
+__device__ __forceinline__ float quickly_largest(const float (&x)[kElements])
+{
+    float most = 0.0f;
+#pragma unroll
+    for (int e = 0; e < kElements; e++)
+        most = fmaxf(most, fabsf(x[e]));
+    return most;
+}
+
+__device__ __forceinline__ float largest_finite(const float (&x)[kElements])
+{
+    float most = 0.0f;
+#pragma unroll
+    for (int e = 0; e < kElements; e++)
+        most = fmaxf(most, finite_magnitude(x[e]));
+    return most;
+}
+
+struct Most {
+    float amax;    // of those that are finite
+    bool infinite; // others, too
+};
+
+__device__ __forceinline__ Most joined(const Most &m, const Most &n)
+{
+    return Most{fmaxf(m.amax, n.amax), m.infinite || n.infinite};
+}
+
+// As memory has it: negative, also -0, where some are infinite.
+__device__ __forceinline__ float as_number(const Most &m)
+{
+    return m.infinite ? -m.amax : m.amax;
+}
+
+__device__ __forceinline__ Most from_number(float x)
+{
+    return Most{fabsf(x), __float_as_uint(x) >> 31 != 0};
+}
+
+// Of a thread's rows, without hadamard. Where some are infinite rows are loaded again: numbers of
+// registers are no variables.
+__device__ __forceinline__ Most largest(const facc_rounding &a, const Rows &r, const Place &at,
+                                        const Part &p, const Mean &mean)
+{
+    float most = 0.0f, x[kElements];
+    if constexpr (kMean || kFromF32) {
+#pragma unroll
+        for (int i = 0; i < kRows; i++) {
+            values_of(p.raw[i], mean, x);
+            const float m = quickly_largest(x);
+            most = at.first + i < r.count ? fmaxf(most, m) : most;
+        }
+    } else {
+        unsigned w = 0;
+#pragma unroll
+        for (int i = 0; i < kRows; i++) {
+            w = largest_pair<kFrom == kElementBf16>(w, p.raw[i][0].x);
+            w = largest_pair<kFrom == kElementBf16>(w, p.raw[i][0].y);
+            w = largest_pair<kFrom == kElementBf16>(w, p.raw[i][0].z);
+            w = largest_pair<kFrom == kElementBf16>(w, p.raw[i][0].w);
+        }
+        const uint4 both[kVectors] = {uint4{w, 0, 0, 0}};
+        unpack(both, x);
+        most = fmaxf(fabsf(x[0]), fabsf(x[1]));
+    }
+    if (most <= kMostFinite)
+        return Most{most, false};
+    most = 0.0f;
+    Walk walk = walk_in(a, r, at);
+#pragma unroll 1
+    for (int i = 0; i < min(kRows, walk.left); i++) {
+        uint4 v[kVectors];
+        load_row(walk, i, v);
+        values_of(v, mean, x);
+        most = fmaxf(most, largest_finite(x));
+    }
+    return Most{most, true};
 }
 
 // As quantize_scale of runtime/quantize_args.c.
@@ -112,137 +403,83 @@ __device__ __forceinline__ float *scale_at(const facc_rounding &a, int b, int h,
     return a.scale + b * a.scale_stride[0] + h * a.scale_stride[1] + block * a.scale_stride[2];
 }
 
-// ---- a thread's part of a slab -----------------------------------------------------------------
+// ---- codes -------------------------------------------------------------------------------------
 
-// Rows step * kStepRows + .. of the slab, in each 8 elements from 8 * (lane + kLanes * j) on.
-struct Part {
-    float x[kSteps][8 * kVectors];
-    int row[kSteps]; // of the slab; -1: none
-    int lane;        // of the row
-    __device__ __forceinline__ int column(int j) const { return 8 * (lane + kLanes * j); }
-};
-
-// The signs of a thread's columns, a byte for each vector.
-__device__ __forceinline__ unsigned signs_of(const facc_rounding &a, const Part &p)
+// Infinities become NaN, as infinity times 0 is.
+__device__ __forceinline__ void lose_infinities(float (&x)[kElements])
 {
-    unsigned all = 0;
+#pragma unroll
+    for (int e = 0; e < kElements; e++)
+        x[e] = __fmaf_rn(x[e], 0.0f, x[e]);
+}
+
+// The same of what is loaded.
+__device__ __forceinline__ void lose_infinities(uint4 (&v)[kVectors])
+{
+    constexpr unsigned kInfinity = kFromF32                ? 0x7f800000u
+                                   : kFrom == kElementBf16 ? 0x7f807f80u
+                                                           : 0x7c007c00u;
+    constexpr unsigned kLow = kFromF32 ? 0x7fffffffu : 0x7fffu, kHigh = kFromF32 ? 0 : 0x7fff0000u;
 #pragma unroll
     for (int j = 0; j < kVectors; j++) {
-        const int c = p.column(j) & 255;
-        all |= (unsigned)(a.signs[c >> 6] >> (c & 63) & 0xff) << (8 * j);
-    }
-    return all;
-}
-
-// Of a thread's own elements: those whose numbers differ in one bit, from kFirst to below kEnd.
-template <int kFirst, int kEnd>
-__device__ __forceinline__ void butterflies(float (&x)[8 * kVectors])
-{
+        unsigned *w[4] = {&v[j].x, &v[j].y, &v[j].z, &v[j].w};
 #pragma unroll
-    for (int step = kFirst; step < kEnd; step *= 2)
-#pragma unroll
-        for (int i = 0; i < 8 * kVectors; i++)
-            if (!(i & step)) {
-                const float u = x[i], v = x[i + step];
-                x[i] = u + v;
-                x[i + step] = u - v;
-            }
-}
-
-// Sums and differences of the elements whose columns differ in one bit, bit by bit from the lowest:
-// the order of the CPU, so that bits are the same.
-__device__ __forceinline__ void hadamard(const facc_rounding &a, Part &p)
-{
-    const unsigned signs = signs_of(a, p);
-#pragma unroll
-    for (int s = 0; s < kSteps; s++) {
-        float(&x)[8 * kVectors] = p.x[s];
-#pragma unroll
-        for (int i = 0; i < 8 * kVectors; i++)
-            x[i] = __uint_as_float(__float_as_uint(x[i]) ^ (signs >> i & 1) << 31);
-        butterflies<1, 8>(x);
-#pragma unroll
-        for (int bit = 1; bit < kLanes; bit *= 2)
-#pragma unroll
-            for (int i = 0; i < 8 * kVectors; i++) {
-                const float other =
-                    __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(x[i]), bit));
-                x[i] = p.lane & bit ? other - x[i] : x[i] + other;
-            }
-        butterflies<8, 8 * kVectors>(x);
-#pragma unroll
-        for (int i = 0; i < 8 * kVectors; i++)
-            x[i] *= a.norm;
-    }
-}
-
-__device__ __forceinline__ void load_part(const facc_rounding &a, const Rows &r, Part &p)
-{
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    p.lane = lane % kLanes;
-#pragma unroll
-    for (int s = 0; s < kSteps; s++) {
-        const int row = s * kStepRows + warp * kWarpRows + lane / kLanes;
-        p.row[s] = lane < kLanes * kWarpRows && row < kSlabRows ? row : -1;
-        const bool valid = p.row[s] >= 0 && row < r.count;
-        const long long at = valid ? row_at(a, a.in_stride, r, r.first + row) : 0;
-#pragma unroll
-        for (int j = 0; j < kVectors; j++) {
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                p.x[s][8 * j + e] = 0.0f;
-            if (valid && p.column(j) < kHeadDim)
-                load_vector(a, at + p.column(j), &p.x[s][8 * j]);
+        for (int i = 0; i < 4; i++) {
+            const unsigned x = *w[i];
+            *w[i] |= (x & kLow) == (kInfinity & kLow) ? 1 : 0;
+            if (kHigh && (x & kHigh) == (kInfinity & kHigh))
+                *w[i] |= 0x10000u;
         }
     }
-    if constexpr (kMean) {
-        const float *mean = a.mean + r.b * a.mean_stride[0] + r.h * a.mean_stride[1];
-#pragma unroll
-        for (int j = 0; j < kVectors; j++)
-            if (p.column(j) < kHeadDim)
-#pragma unroll
-                for (int e = 0; e < 8; e++) {
-                    const float m = mean[p.column(j) + e];
-#pragma unroll
-                    for (int s = 0; s < kSteps; s++)
-                        if (p.row[s] >= 0 && p.row[s] < r.count)
-                            p.x[s][8 * j + e] -= m;
-                }
-    }
-    if constexpr (kHadamard)
-        hadamard(a, p);
 }
 
-// fmaxf drops NaN; where an infinity is among them they are looked at once more.
-__device__ __forceinline__ float largest(const Part &p, int s)
+// A norm that is a power of two joins the factor: where that is no more than 2^100, products that
+// it makes subnormal become 0 either way.
+__device__ __forceinline__ float join_norm(const facc_rounding &a, float factor,
+                                           float (&x)[kElements])
 {
-    float most = 0.0f;
+    if ((kHeadDim == 64 || kHeadDim == 256) && factor <= 1.2676506e30f)
+        return factor * a.norm;
 #pragma unroll
-    for (int i = 0; i < 8 * kVectors; i++)
-        most = fmaxf(most, fabsf(p.x[s][i]));
-    if (most <= 3.402823466e38f)
-        return most;
-    most = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8 * kVectors; i++)
-        most = fmaxf(most, finite_magnitude(p.x[s][i]));
-    return most;
+    for (int e = 0; e < kElements; e++)
+        x[e] *= a.norm;
+    return factor;
 }
 
-// Eight codes; infinities become NaN, as infinity times 0 is.
-__device__ __forceinline__ uint2 codes_of(const float *x, float factor)
+// Of values that are finite or NaN, with means any.
+__device__ __forceinline__ void codes_of(const float (&x)[kElements], float factor,
+                                         unsigned (&codes)[kElements / 4])
 {
-    unsigned w[2];
 #pragma unroll
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < kElements / 4; k++) {
         float y[4];
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const float v = x[4 * k + e] * factor;
-            y[e] = __fmaf_rn(v, 0.0f, v);
+            y[e] = x[4 * k + e] * factor;
+            if constexpr (kMean)
+                y[e] = __fmaf_rn(y[e], 0.0f, y[e]);
         }
-        w[k] = pack_fp8<kTo == kElementE4m3>(y[0], y[1]) | pack_fp8<kTo == kElementE4m3>(y[2], y[3])
-                                                               << 16;
+        codes[k] = pack_fp8<kTo == kElementE4m3>(y);
     }
-    return uint2{w[0], w[1]};
+}
+
+// Rows of out are at multiples of 16 bytes if D is one of 64, else of 8.
+__device__ __forceinline__ void store_codes(unsigned char *to, const unsigned (&c)[kElements / 4])
+{
+    if constexpr (kElements == 4) {
+        *reinterpret_cast<unsigned *>(to) = c[0];
+    } else if constexpr (kElements == 8) {
+        *reinterpret_cast<uint2 *>(to) = uint2{c[0], c[1]};
+    } else {
+#pragma unroll
+        for (int k = 0; k < kElements / 4; k += 4) {
+            unsigned char *at = to + k / 4 * 16 * kLanes;
+            if constexpr (kHeadDim % 64 == 0) {
+                *reinterpret_cast<uint4 *>(at) = uint4{c[k], c[k + 1], c[k + 2], c[k + 3]};
+            } else {
+                *reinterpret_cast<uint2 *>(at) = uint2{c[k], c[k + 1]};
+                *reinterpret_cast<uint2 *>(at + 8) = uint2{c[k + 2], c[k + 3]};
+            }
+        }
+    }
 }

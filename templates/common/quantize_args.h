@@ -3,13 +3,17 @@
 #ifndef FACC_QUANTIZE_ARGS_H
 #define FACC_QUANTIZE_ARGS_H
 
-enum { FACC_QUANTIZE_THREADS = 256, FACC_REDUCE_THREADS = 1024 };
+enum { FACC_REDUCE_THREADS = 1024 };
 
-/* A CTA has a slab of rows of one head: up to facc_slab_rows(D), 32 elements of
- * a row to a thread, two rows to a thread. */
-#define facc_row_lanes(D) (((D) + 31) / 32)
-#define facc_step_rows(D) (32 / facc_row_lanes(D) * (FACC_QUANTIZE_THREADS / 32))
-#define facc_slab_rows(D) (2 * facc_step_rows(D) / 32 * 32)
+/* A CTA has a slab of rows of one head: up to facc_slab_rows(D), 128 at least.
+ * twice: from f32, or with hadamard. */
+#define facc_slab_rows(D) (((D) > 128 ? 1024 : 512) / (D)*32)
+#define facc_round_threads(D, twice) (((D) > 128 ? 256 : 128) << (twice))
+
+/* n / d is (umulhi(n, mul) + n) >> shift, of n below 2^31. */
+struct facc_divisor {
+    unsigned mul, shift;
+};
 
 /* Slabs have ids: a sequence's rows are cut into units, a unit into `parts`
  * slabs. Units of sequence b begin at b * ceil(S / unit), those of packed ones
@@ -27,23 +31,28 @@ struct facc_rounding {
     long long scale_stride[3];
     float *mean; /* [B][H][D], or 0 */
     long long mean_stride[2];
-    float *amax; /* [H][slabs], with means [B * H]: the workspace */
+    /* The workspace: [H][slabs], negative where not all values are finite; with
+     * means and no blocks [B * H]. */
+    float *amax;
     float *sums; /* with means: [3][H * slabs][D]: sums, largest, least */
     const int *cu_seqlens;
     unsigned long long signs[4];
     int B, H, S; /* packed: sequences, rows of the longest */
     int block;   /* rows to a scale; 0: those of a head, or all */
     int unit, parts, slab;
-    int slabs; /* ids of a head */
-    int fused; /* blocks are within slabs: their scales are found there */
+    int units;     /* of a sequence that is not packed */
+    int slabs;     /* ids of a head */
+    int all, ctas; /* ids; CTAs that share them out among themselves */
+    int fused;     /* blocks are within slabs: their scales are found there */
     int per_tensor, power_of_two;
     float norm; /* 1 / sqrt(D), of hadamard */
+    struct facc_divisor by_unit, by_parts, by_units, by_slabs;
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(facc_rounding) == 248, "the runtime lays it out");
+static_assert(sizeof(facc_rounding) == 296, "the runtime lays it out");
 #else
-_Static_assert(sizeof(struct facc_rounding) == 248, "as the template has it");
+_Static_assert(sizeof(struct facc_rounding) == 296, "as the template has it");
 #endif
 
 #endif

@@ -2,8 +2,12 @@
 odd values, packed sequences, strides, repeats; then their speed beside a copy of the bytes that they
 must move.
 
-    python3 tests/gpu/quantize.py [check] [time]      (default: both; about a minute)
+    python3 tests/gpu/quantize.py [check] [time] [--before LIBRARY...]      (default: both; about a minute)
+
+--before: other libfacc.so, whose kernels are timed by turns with these.
 """
+import argparse
+import importlib
 import itertools
 import os
 import statistics
@@ -97,6 +101,12 @@ def check():
             failed += why is not None
             if why:
                 print("FAILED packed", lengths, per, why, flush=True)
+    x = torch.randn(2, 3, 22100, 128, device="cuda", dtype=torch.bfloat16)
+    for per in (128, "head"):  # more slabs than CTAs
+        why = differs(x, facc.quantize(x, per=per, hadamard=3), per, False, 3)
+        failed += why is not None
+        if why:
+            print("FAILED several slabs of a CTA", per, why, flush=True)
     x = torch.randn(2, 300, 4, 128, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
     why = differs(x, facc.quantize(x, per=64), 64, False, None)
     failed += why is not None
@@ -105,53 +115,76 @@ def check():
     return failed
 
 
-def milliseconds(run, rounds=15):
-    for _ in range(3):
+def milliseconds(runs, rounds=15):
+    """Of each, which take turns."""
+    times = [[] for _ in runs]
+    for run in runs * 3:
         run()
-    times = []
     for _ in range(rounds):
-        torch.cuda._sleep(2_000_000)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(4):
-            run()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) / 4)
-    return statistics.median(times)
+        for run, mine in zip(runs, times):
+            torch.cuda._sleep(2_000_000)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            for _ in range(4):
+                run()
+            end.record()
+            end.synchronize()
+            mine.append(begin.elapsed_time(end) / 4)
+    return [statistics.median(mine) for mine in times]
 
 
-def time_all():
+def package_of(library):
+    """The Python package once more, over another library. Without torch it does not define its operator again."""
+    def taken():
+        return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in ("facc", "torch")}
+    kept, place = taken(), os.environ.get("FACC_LIBRARY")
+    os.environ["FACC_LIBRARY"] = os.path.abspath(library)
+    other = importlib.import_module("facc")
+    taken()
+    sys.modules.update(kept)
+    os.environ.pop("FACC_LIBRARY")
+    if place is not None:
+        os.environ["FACC_LIBRARY"] = place
+    return other
+
+
+# name, reads, writes, options
+TIMED = (("128 rows", 1, 1, dict(per=128)),
+         ("128 rows+hadamard", 1, 1, dict(per=128, hadamard=1)),
+         ("head", 2, 1, dict(per="head")),
+         ("head+hadamard", 2, 1, dict(per="head", hadamard=1)),
+         ("tensor", 2, 1, dict(per="tensor")),
+         ("V 128 rows+mean+image", 2, 2, dict(per=128, mean=True, image=True)),
+         ("V head+mean+image", 2, 2, dict(per="head", mean=True, image=True)))
+
+
+def time_all(before):
     """Share of the speed at which a copy moves as many bytes: reads (two where a scale of more than a block
-    or a mean comes first), codes, the image. 256 MB and more, so that nothing stays in L2. A line for each D."""
-    print("share of a copy's speed (GB/s)")
-    for D in 64, 128, 256:
-        line = []
-        x = torch.randn(8, 2048 // D * 2, 8192 * 64 // D // 2, D, device="cuda", dtype=torch.bfloat16)
-        size = x.numel()
-        for name, reads, writes, more in (
-                ("128 rows", 1, 1, dict(per=128)),
-                ("+hadamard", 1, 1, dict(per=128, hadamard=1)),
-                ("head", 2, 1, dict(per="head")),
-                ("+hadamard", 2, 1, dict(per="head", hadamard=1)),
-                ("tensor", 2, 1, dict(per="tensor")),
-                ("V 128 rows+mean+image", 2, 2, dict(per=128, mean=True, image=True)),
-                ("V head+mean+image", 2, 2, dict(per="head", mean=True, image=True))):
+    or a mean comes first), codes, the image. Of 256 MB, so that little stays in L2, and of 64 MB."""
+    packages = [package_of(library) for library in before] + [facc]
+    print("share of a copy's speed (GB/s): " + " -> ".join([*before, "now"]), flush=True)
+    for D, size in itertools.product((64, 128, 256), (1 << 27, 1 << 25)):
+        x = torch.randn(8, 4096 // D, size // 8 // 4096, D, device="cuda", dtype=torch.bfloat16)
+        for name, reads, writes, more in TIMED:
             moved = size * (2 * reads + writes)
             y = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
             z = torch.empty_like(y)
-            copy = milliseconds(lambda: z.copy_(y))
-            ms = milliseconds(lambda: facc.quantize(x, **more))
-            line.append(f"{name} {copy / ms:.2f} ({moved / ms * 1e-6:.0f})")
+            copy, *ms = milliseconds([lambda: z.copy_(y)] + [
+                lambda p=p: p.quantize(x, **more) for p in packages])
+            print(f"D {D}, {2 * size >> 20} MB, {name}: " + " -> ".join(
+                f"{copy / t:.2f} ({moved / t * 1e-6:.0f})" for t in ms), flush=True)
             del y, z
-        print(f"D {D}: " + ", ".join(line), flush=True)
+        del x
 
 
 def main():
-    parts = sys.argv[1:] or ["check", "time"]
-    failed = check() if "check" in parts else 0
-    if "time" in parts:
-        time_all()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=["check", "time"])
+    parser.add_argument("--before", nargs="+", default=[])
+    options = parser.parse_args()
+    failed = check() if "check" in options.parts else 0
+    if "time" in options.parts:
+        time_all(options.before)
     return failed != 0
 
 

@@ -23,14 +23,25 @@ FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recov
          "-fno-sanitize=float-cast-overflow", "-ffp-contract=off"]
 
 
+class Divisor(ctypes.Structure):
+    """struct facc_divisor"""
+    _fields_ = [("mul", ctypes.c_uint), ("shift", ctypes.c_uint)]
+
+
+def divisor(n):
+    shift = (n - 1).bit_length()
+    return Divisor((1 << 32) * ((1 << shift) - n) // n + 1, shift)
+
+
 class Rounding(ctypes.Structure):
     """struct facc_rounding"""
     _fields_ = [("in_", P), ("in_stride", LL * 3), ("out", P), ("out_stride", LL * 3), ("image", P),
                 ("image_stride", LL * 2), ("scale", P), ("scale_stride", LL * 3), ("mean", P),
                 ("mean_stride", LL * 2), ("amax", P), ("sums", P), ("cu_seqlens", P),
                 ("signs", ctypes.c_ulonglong * 4)] + [(n, I) for n in (
-                    "B", "H", "S", "block", "unit", "parts", "slab", "slabs", "fused",
-                    "per_tensor", "power_of_two")] + [("norm", ctypes.c_float)]
+                    "B", "H", "S", "block", "unit", "parts", "slab", "units", "slabs", "all", "ctas",
+                    "fused", "per_tensor", "power_of_two")] + [("norm", ctypes.c_float)] + [
+                        (n, Divisor) for n in ("by_unit", "by_parts", "by_units", "by_slabs")]
 
 
 class Transpose(ctypes.Structure):
@@ -92,8 +103,7 @@ def elements(x, t):
 
 
 def slab_rows(D):
-    lanes = -(-D // 32)
-    return 2 * (32 // lanes * 8) // 32 * 32
+    return (1024 if D > 128 else 512) // D * 32
 
 
 def case(rng, c):
@@ -114,7 +124,7 @@ def case(rng, c):
     for b in range(B):
         x[b, :, lengths[b]:] = 0
     return dict(B=B, H=H, S=S, T=T, D=D, block=block, rank=rank, lengths=lengths, packed=packed, x=x,
-                power_of_two=rng.random() < 0.5, seed=rng.getrandbits(64))
+                power_of_two=rng.random() < 0.5, seed=rng.getrandbits(64), turns=rng.randint(1, 3))
 
 
 def padded(c):
@@ -177,15 +187,20 @@ def run_rounding(library, k, c):
     a.slab = most // block * block if a.fused else most
     a.unit = block if block > most else a.slab
     a.parts = -(-block // most) if block > most else 1
-    units = c["T"] // a.unit + B if c["packed"] else B * -(-S // a.unit)
-    a.slabs = units * a.parts
+    a.units = -(-S // a.unit)
+    a.slabs = (c["T"] // a.unit + B if c["packed"] else B * a.units) * a.parts
+    a.all = H * a.slabs
+    a.ctas = -(-a.all // c["turns"]) if "hadamard" in k["with"] else a.all
+    for name, n in (("unit", a.unit), ("parts", a.parts), ("units", a.units), ("slabs", a.slabs)):
+        setattr(a, "by_" + name, divisor(max(1, n)))
     amax = np.full(max(H * a.slabs, B * H) + 1, np.nan, np.float32)
     sums = np.full(3 * H * a.slabs * D + 1, np.nan, np.float32)
     a.amax, a.sums = address(amax), address(sums)
-    n, needs_amax = H * a.slabs, not a.fused and (mean is None or block > 0)
-    grid = (I * 5)(n if mean is not None else 0, B * H if mean is not None else 0,
-                   n if needs_amax else 0,
-                   0 if a.fused else 1 if c["rank"] == 0 else scale.size, n)
+    needs_amax = not a.fused and (mean is None or block > 0)
+    needs_scale = not a.fused and (mean is None or c["rank"] != 2)
+    grid = (I * 5)(a.all if mean is not None else 0, B * H if mean is not None else 0,
+                   a.ctas if needs_amax else 0,
+                   0 if not needs_scale else 1 if c["rank"] == 0 else scale.size, a.ctas)
     library.run_rounding(ctypes.byref(a), grid)
     return x, out, scale, mean, image
 

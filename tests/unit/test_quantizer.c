@@ -3,6 +3,7 @@
  * takes, their grids and arguments; what is refused. */
 #include "tests/unit/launch_fixture.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "templates/common/quantize_args.h"
@@ -80,6 +81,16 @@ static void launch_ok(facc_quantizer *q, const facc_quantize_args *a)
                   err.message);
 }
 
+static void divides(struct facc_divisor by, unsigned d)
+{
+    const unsigned n[] = {
+        0, d - 1, d, 7 * d - 1, 7 * d, INT_MAX - INT_MAX % d, INT_MAX};
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        ck_assert_uint_eq((unsigned)(((uint64_t)n[i] * by.mul >> 32) + n[i]) >>
+                              by.shift,
+                          n[i] / d);
+}
+
 /* Blocks within a slab of 128 rows are rounded in one go; others need what is
  * largest first. */
 static void check_launches(facc_quantizer *q)
@@ -90,7 +101,7 @@ static void check_launches(facc_quantizer *q)
     ck_assert_int_eq(n_launched, 1);
     ck_assert_int_eq(launched[0].entry, ENTRY_ROUND);
     ck_assert_uint_eq(launched[0].grid, QB * QH * 3); /* ceil(300 / 128) */
-    ck_assert_uint_eq(launched[0].block, FACC_QUANTIZE_THREADS);
+    ck_assert_uint_eq(launched[0].block, facc_round_threads(QD, 0));
     const struct facc_rounding *r = &launched[0].args;
     ck_assert(r->fused && r->slab == 128 && r->unit == 128 && r->parts == 1);
     ck_assert(r->block == 64 && r->scale_stride[1] == 5 &&
@@ -98,10 +109,16 @@ static void check_launches(facc_quantizer *q)
     a = args_of(3, 96);
     launch_ok(q, &a);
     ck_assert(r->fused && r->slab == 96 && launched[0].grid == QB * QH * 4);
+    ck_assert(r->all == QB * QH * 4 && r->ctas == r->all && r->units == 4);
+    divides(r->by_unit, 96);
+    divides(r->by_units, 4);
+    divides(r->by_slabs, 8);
     a = args_of(3, 160); /* two slabs to a block */
     launch_ok(q, &a);
     ck_assert_int_eq(n_launched, 3);
     ck_assert(!r->fused && r->unit == 160 && r->parts == 2);
+    divides(r->by_unit, 160);
+    divides(r->by_parts, 2);
     ck_assert_int_eq(launched[0].entry, ENTRY_ROUND_AMAX);
     ck_assert_uint_eq(launched[0].grid, QB * QH * 2 * 2);
     ck_assert_int_eq(launched[1].entry, ENTRY_ROUND_SCALE);
@@ -129,6 +146,24 @@ static void check_launches(facc_quantizer *q)
     a.scale = tensor(FACC_F32, 3, 3, QH, 5, 0);
     launch_ok(q, &a); /* ids: 300 / 128 + 3 */
     ck_assert(r->slabs == 5 && launched[0].grid == QH * 5 && r->B == 3);
+}
+
+/* Twice the threads; CTAs have several slabs where there are many. */
+static void check_hadamard(facc_quantizer *q)
+{
+    enum { ROWS = 22100, SLABS = QB * QH * 173 };
+    const struct facc_rounding *r = &launched[0].args;
+    facc_quantize_args a = args_of(2, 0);
+    a.hadamard = 1;
+    launch_ok(q, &a);
+    ck_assert(n_launched == 3 && r->ctas == r->all && r->all == QB * QH * 3);
+    ck_assert_uint_eq(launched[0].block, facc_round_threads(QD, 1));
+    a.in = tensor(FACC_BF16, 4, QB, QH, ROWS, QD);
+    a.out = tensor(FACC_E4M3, 4, QB, QH, ROWS, QD);
+    launch_ok(q, &a);
+    ck_assert(r->all == SLABS && r->ctas == SLABS / 2);
+    ck_assert_uint_eq(launched[0].grid, SLABS / 2);
+    ck_assert_uint_eq(launched[2].grid, SLABS / 2);
 }
 
 static void check_refusals(facc_quantizer *q)
@@ -175,7 +210,12 @@ START_TEST(launches)
     ck_assert_int_eq(rec.loads, 1);
     check_launches(q);
     check_refusals(q);
+    v.hadamard = 1;
+    ck_assert_int_eq(facc_quantizer_get(&again, ctx, &v, &err), FACC_OK);
+    ck_assert_int_eq(facc_quantizer_load(again, 0, &err), FACC_OK);
+    check_hadamard(again);
     ck_assert_int_eq(rec.odd, 0);
+    facc_quantizer_free(again);
     facc_quantizer_free(q);
     facc_ctx_free(ctx);
 }

@@ -10,6 +10,10 @@ inline float __fmaf_rn(float a, float b, float c)
 {
     return std::fma(a, b, c);
 }
+inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned long long)a * b >> 32;
+}
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector)
 {
     const unsigned long long all = (unsigned long long)b << 32 | a;

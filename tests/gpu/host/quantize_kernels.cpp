@@ -11,10 +11,10 @@ extern "C" __attribute__((visibility("default"))) void run_rounding(const void *
 {
     const facc_rounding &a = *static_cast<const facc_rounding *>(args);
 #ifdef FACC_QUANTIZE_MEAN
-    simt::launch(grid[0], FACC_QUANTIZE_THREADS, [&] { facc_quantize_sums(a); });
+    simt::launch(grid[0], kThreads, [&] { facc_quantize_sums(a); });
     simt::launch(grid[1], FACC_REDUCE_THREADS, [&] { facc_quantize_mean(a); });
 #endif
-    simt::launch(grid[2], FACC_QUANTIZE_THREADS, [&] { facc_quantize_amax(a); });
+    simt::launch(grid[2], kThreads, [&] { facc_quantize_amax(a); });
     simt::launch(grid[3], FACC_REDUCE_THREADS, [&] { facc_quantize_scale(a); });
-    simt::launch(grid[4], FACC_QUANTIZE_THREADS, [&] { facc_quantize_round(a); });
+    simt::launch(grid[4], kThreads, [&] { facc_quantize_round(a); });
 }

@@ -31,7 +31,22 @@ template <bool kE4m3> unsigned code_of(float x)
     return best | (std::signbit(x) ? 0x80 : 0);
 }
 
-template <bool kE4m3> unsigned pack_fp8(float a, float b)
+template <bool kE4m3> unsigned pack_fp8(const float (&x)[4])
 {
-    return code_of<kE4m3>(a) | code_of<kE4m3>(b) << 8;
+    return code_of<kE4m3>(x[0]) | code_of<kE4m3>(x[1]) << 8 | code_of<kE4m3>(x[2]) << 16 |
+           code_of<kE4m3>(x[3]) << 24;
+}
+
+inline void unknown(unsigned &) {}
+
+// a is no NaN.
+template <bool kBf16> unsigned largest_pair(unsigned a, unsigned b)
+{
+    unsigned y = 0;
+    for (int shift = 0; shift < 32; shift += 16) {
+        const unsigned u = a >> shift & 0x7fff, v = b >> shift & 0x7fff;
+        const bool nan = v > (kBf16 ? 0x7f80u : 0x7c00u);
+        y |= (nan || u > v ? u : v) << shift;
+    }
+    return y;
 }
