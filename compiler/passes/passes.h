@@ -95,6 +95,18 @@ bool plain_bound_is_usable(const struct plain_bound *b, int64_t rest_lo,
  * of a tile decide its verdict. */
 bool pass_plain(struct ir_graph *g, ir_ref keep, bool *plain);
 
+/* far.c. A value of q - kv is one and the same for all q - kv >= before, and
+ * one (perhaps another) for all q - kv <= -after. */
+enum { FAR_NONE = -1 };
+struct far_diagonals {
+    bool found;        /* there are few other diagonals, and many such */
+    int before, after; /* the least ones, from 0 on; FAR_NONE: the mask leaves
+                          no such cell */
+};
+/* r is of SCOPE_DIAG; mask: what pass_bounds says of it. */
+bool pass_far(struct ir_graph *g, ir_ref r, const struct plain_bounds *mask,
+              struct far_diagonals *out);
+
 /* dot.c. score = F(SCORE + factor * DOT): a product of vectors that kernels
  * make beside Q K^T. */
 struct dot_term {
