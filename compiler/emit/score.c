@@ -56,6 +56,8 @@ static const char *affine(struct emitter *e, const struct affine_score *a,
         return writer_format(e, "(s * %s)", by);
     const char *beta = in_log2 ? score_times_log2e(e, PLACE_SCORE, a->beta)
                                : expr_text(e, PLACE_SCORE, a->beta);
+    if (in_log2 && a->beta == e->far_bias)
+        beta = far_addend(e, beta);
     return writer_format(e, "fmaf(s, %s, %s)", by, beta);
 }
 
@@ -456,6 +458,8 @@ const char *score_offset(struct emitter *e, const struct score_frame *f,
                          const char *cell)
 {
     struct addend a = {.of_row = e->addend != IR_NONE};
+    if (e->far_bias != IR_NONE)
+        return far_offset(e);
     if (!find_cell_addend(e, f, &a))
         return NULL;
     const char *name = member_name(

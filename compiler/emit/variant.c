@@ -193,16 +193,30 @@ static bool is_staged(const struct emitter *e, enum place p)
 
 /* --- text ---------------------------------------------------------------- */
 
+/* The first one of a struct begins its second line. */
+static void add_field(struct strbuf *out, bool has, const char *field,
+                      bool *any)
+{
+    if (has)
+        strbuf_addf(out, "%s        %s;\n", *any ? "" : "\n", field);
+    *any |= has;
+}
+
 static void add_struct(const struct emitter *e, struct strbuf *out,
                        const char *name, enum place p)
 {
     strbuf_addf(out, "    struct %s {", name);
-    const bool scales = p == PLACE_TILE && dtype_is_fp8(e->config->dtype);
-    const bool by = p == PLACE_BASE && e->plane.rows.load != IR_NONE;
-    bool any = scales || by;
-    if (any)
-        strbuf_add(out, scales ? "\n        float scale, scale_log2;\n"
-                               : "\n        facc_by by;\n");
+    bool any = false;
+    const bool far = e->far_bias != IR_NONE;
+    add_field(out, p == PLACE_TILE && dtype_is_fp8(e->config->dtype),
+              "float scale, scale_log2", &any);
+    add_field(out, p == PLACE_BASE && e->plane.rows.load != IR_NONE, "facc_by by",
+              &any);
+    add_field(out, p == PLACE_TILE && far && e->far.before != FAR_NONE,
+              "float far_before", &any);
+    add_field(out, p == PLACE_TILE && far && e->far.after != FAR_NONE,
+              "float far_after", &any);
+    add_field(out, p == PLACE_BASE && far, "facc_far far", &any);
     for (int k = 0; k < e->n_members; k++) {
         const struct member *m = &e->member[k];
         if (m->place != p || !m->value)
@@ -220,8 +234,8 @@ static void add_maker(const struct emitter *e, struct strbuf *out, enum place p)
         [PLACE_TILE] = "Tile tile(const KernelArgs &args, int b, int h)",
         [PLACE_ROW] = "Row row(const KernelArgs &args, const Tile &t, int q)",
         [PLACE_COL] = "Col col(const KernelArgs &args, const Tile &t, int kv)",
-        [PLACE_DIAG] = "Diag diag(const KernelArgs &args, const Tile &t, "
-                       "int q_minus_kv)",
+        [PLACE_DIAG] = "(const KernelArgs &args, const Tile &t, int "
+                       "q_minus_kv)",
         [PLACE_BASE] = "Base base(const KernelArgs &args, const Tile &t, "
                        "const Row &r, int q, int kv0)"};
     static const char *const local[] = {[PLACE_TILE] = "Tile t",
@@ -229,13 +243,17 @@ static void add_maker(const struct emitter *e, struct strbuf *out, enum place p)
                                         [PLACE_COL] = "Col k",
                                         [PLACE_DIAG] = "Diag d",
                                         [PLACE_BASE] = "Base base"};
-    strbuf_addf(out, "\n    static FACC_FN %s\n    {\n        %s;\n", head[p],
-                local[p]);
+    strbuf_add(out, "\n    static FACC_FN ");
+    if (p == PLACE_DIAG)
+        strbuf_addf(out, "Diag %s", far_diag(e));
+    strbuf_addf(out, "%s\n    {\n        %s;\n", head[p], local[p]);
     if (p == PLACE_TILE && dtype_is_fp8(e->config->dtype))
         strbuf_add(out, "        t.scale = facc_descaled(args, b, h);\n"
                         "        t.scale_log2 = t.scale * kLog2e;\n");
     writer_add_body(out, &e->at[p].body);
     strbuf_addf(out, "        return %s;\n    }\n", strchr(local[p], ' ') + 1);
+    if (p == PLACE_DIAG)
+        far_add_diag(e, out);
 }
 
 /* Of tile scope. */
@@ -517,6 +535,8 @@ static void write_places(struct emitter *e, const struct score_frame *frame,
         verdict_place(e);
         summary_places(e);
     }
+    if (e->far_bias != IR_NONE)
+        far_members(e);
     for (int p = 0; p < PLACE_COUNT; p++)
         e->failed |= e->at[p].body.failed;
 }
@@ -576,7 +596,8 @@ bool emit_variant(struct ir_graph *g, const struct ir_roots *roots,
     if ((c->plane_bytes && !pass_plane(g, roots->score, &e.plane)) ||
         !score_split(g, roots->score, &frame) ||
         !pass_bounds(g, roots->keep, &bounds) ||
-        !facts(&e, &(struct ir_roots){frame.inner, roots->keep})) {
+        !facts(&e, &(struct ir_roots){frame.inner, roots->keep}) ||
+        !far_facts(&e, &frame, &bounds)) {
         diag_nomem(g->diag, "emit");
         return false;
     }

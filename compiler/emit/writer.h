@@ -101,6 +101,9 @@ struct emitter {
     const struct verdict_program *verdict; /* NULL: no plan */
     struct plane plane; /* copied by the kernel; load IR_NONE: none */
     bool by_plane;      /* PLACE_SCORE is printed with its element as x */
+    struct far_diagonals far; /* of far_bias: */
+    ir_ref far_bias; /* the score's addend, one number far from the diagonal,
+                        which the quick path adds; IR_NONE: not so */
     ir_ref addend; /* which the cell adds, of row or tile scope: Base has it */
     ir_ref var_b;
     uint32_t n_nodes;
@@ -219,6 +222,21 @@ const char *score_times_log2e(struct emitter *e, enum place p, ir_ref r);
 /* The cell's text of a float, where a tile factor folds into another one;
  * NULL if none does. */
 const char *score_folded(struct emitter *e, ir_ref r);
+
+/* --- far.c: a bias that is one number far from the diagonal */
+/* After the other facts: fills far, far_bias. False: memory, diag filled. */
+bool far_facts(struct emitter *e, const struct score_frame *f,
+               const struct plain_bounds *mask);
+/* What the cell adds; near: the diagonal's value. */
+const char *far_addend(struct emitter *e, const char *near);
+/* Statement of offset_by. */
+const char *far_offset(struct emitter *e);
+/* After all members: the values of Tile and Base. */
+void far_members(struct emitter *e);
+/* The name of the function that makes a Diag; where that is not diag, diag
+ * itself follows. */
+const char *far_diag(const struct emitter *e);
+void far_add_diag(const struct emitter *e, struct strbuf *out);
 
 /* --- order.c */
 bool order_is_reverse(const struct emitter *e, ir_ref score,

@@ -160,6 +160,26 @@ FACC_FN float facc_times_log2e(float a, bool moved)
     return moved ? a * kLog2e : facc_times_log2e(a);
 }
 
+// What Base says of a bias of q - kv that is one number, in log2 units, where that is kBefore or
+// more, and another one where it is -kAfter or less (kMaxInt: nowhere).
+struct facc_far {
+    int distance; // q - kv in the base's column
+    float before, after;
+    float by = 0.0f;   // what is added on the quick path
+    bool exact = true; // known when compiling: there the diagonal's value is
+};
+// For columns 0 to `last`, which are all far on one side, or nothing counts: NaN.
+template <int kBefore, int kAfter>
+FACC_FN facc_far facc_far_by(const facc_far &x, float by, int last)
+{
+    float bias = __int_as_float(0x7fffffff);
+    if (kBefore != kMaxInt)
+        bias = x.distance - last >= kBefore ? x.before : bias;
+    if (kAfter != kMaxInt)
+        bias = x.distance <= -kAfter ? x.after : bias;
+    return facc_far{x.distance, x.before, x.after, facc_moved(bias, by), false};
+}
+
 FACC_FN float facc_exp(float x)
 {
     return expf(x);

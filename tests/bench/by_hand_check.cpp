@@ -91,7 +91,7 @@ int main()
                 const int h = (q + kv0) % H;
                 const auto hand = cells<Variant>(b, h, q, kv0),
                            made = cells<GeneratedVariant>(b, h, q, kv0);
-                bool all = true, quick = true;
+                bool all = true, quick = true, made_quick = true;
                 for (size_t i = 0; i < made.size(); i++) {
                     bad += hand[i].counts != made[i].counts;
                     all &= made[i].counts;
@@ -100,8 +100,11 @@ int main()
                     count++;
                     bad += !near(hand[i].score, made[i].score);
                     quick &= hand[i].moved == hand[i].moved;
-                    bad += hand[i].moved == hand[i].moved && !near(hand[i].moved, made[i].score);
+                    made_quick &= made[i].moved == made[i].moved;
+                    for (float moved : {hand[i].moved, made[i].moved})
+                        bad += moved == moved && !near(moved, made[i].score);
                 }
+                bad += all && quick != made_quick;
                 full += all;
                 refused += all && !quick;
             }

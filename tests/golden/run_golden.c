@@ -96,11 +96,13 @@ static void check_error(struct golden *g, const char *name,
     check(g, name, "err", text, is_new);
 }
 
-/* .cuh: by a plain configuration, or a checked one for NAME_checked. */
+/* .cuh: by a plain configuration, a checked one for NAME_checked, or one of
+ * family sm90 for NAME_sm90. */
 static void check_texts(struct golden *g, const char *name, struct program *p,
                         bool is_new)
 {
-    const struct unit_config c = {.family = "sm80",
+    const struct unit_config c = {.family =
+                                      strstr(name, "_sm90") ? "sm90" : "sm80",
                                   .dtype = DTYPE_BF16,
                                   .out_dtype = DTYPE_BF16,
                                   .check_bounds = strstr(name, "_checked"),

@@ -26,12 +26,12 @@ from tune_unit import ROOT, compile_text, compile_unit, config_text, fp8_variant
 
 ARCHS = (80, 86, 89, 90, 100, 120)
 VARIANTS = {"plain": 0, "causal": 0, "alibi_causal": 1, "document": 1, "softcap": 0, "bias": 1,
-            "softcap_fast": 0, "causal_relative": 0,
+            "softcap_fast": 0, "causal_relative": 0, "t5_causal_sm90": 1, "relative_bias_sm90": 1,
             "document_planned": 1, "document_halved": 1, "dilated": 0, "keep_scanned": 1,
             "plain+blocks": 0, "causal+blocks": 0, "keep_scanned+blocks": 1}  # with block lists
 SCHEDULED = {"document_planned", "document_halved", "keep_scanned", "plain+blocks", "causal+blocks",
              "keep_scanned+blocks"}
-UNMASKED = {"plain", "softcap", "bias"}
+UNMASKED = {"plain", "softcap", "bias", "relative_bias_sm90"}
 DTYPE = {"f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5}
 # Bytes that may spill, with the reason.
 ALLOWED = {
@@ -50,7 +50,8 @@ ALLOWED_AT = {("plain", 96, 100): 72}  # two groups of warps there: tests/api/sp
 # and offsets of a bias for each score do not fit.
 FP8_ALLOWED = {("alibi_causal", 128): 8, ("softcap", 128): 16, ("softcap_fast", 128): 24, ("bias", 128): 260, ("bias", 64): 8,
                ("causal_relative", 128): 8, ("bias", 256): 68}
-FP8_VARIANTS = ("causal", "alibi_causal", "softcap", "softcap_fast", "bias", "causal_relative")
+FP8_VARIANTS = ("causal", "alibi_causal", "softcap", "softcap_fast", "bias", "causal_relative", "t5_causal_sm90",
+                "relative_bias_sm90")
 
 # Those of the producer's warps, whose lanes do part, and of masks' own loops.
 GUARDS = 9
@@ -210,7 +211,7 @@ def cases_sm80(select, everything):
             if arch != 90:
                 yield configure(select, "f16", "f16", d, d, arch, "plain")
             for variant in VARIANTS if everything else ():
-                if variant != "plain":
+                if variant != "plain" and not variant.endswith("_sm90"):
                     yield configure(select, "bf16", "bf16", d, d, arch, variant)
 
 

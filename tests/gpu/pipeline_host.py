@@ -25,12 +25,16 @@ FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-w", "-Wno-psabi",
 LISTED = "tests/gpu/host/pipeline/listed.cuh"
 PLANE = "tests/gpu/host/pipeline/plane.cuh"
 DOT = "tests/gpu/host/pipeline/dot.cuh"
+T5 = "tests/golden/t5_causal_sm90.cuh"
 # variant: (file, captured tensors, launches bring a schedule, flags). Those with one are packed or listed.
 VARIANTS = {
     "plain": ("templates/stub/facc_variant.cuh", 0, False, []),
     "causal": ("tests/gpu/variants/causal.cuh", 0, False, []),
     "alibi": ("tests/gpu/variants/alibi_causal.cuh", 1, False, ["-DHOST_TENSOR=1"]),
     "bias": ("tests/gpu/variants/bias.cuh", 1, False, ["-DHOST_TENSOR=3"]),
+    "t5": (T5, 1, False, ["-DHOST_TENSOR=32"]),
+    "t5_packed": (T5, 1, True, ["-DHOST_TENSOR=32"]),
+    "relative": ("tests/golden/relative_bias_sm90.cuh", 1, False, ["-DHOST_TENSOR=65"]),
     "dot": (DOT, 2, False, ["-DHOST_DOT_FACTOR=1"]),
     "dot_packed": (DOT, 2, True, ["-DHOST_DOT_FACTOR=1"]),
     "dot_times": (DOT, 2, False, ["-DHOST_DOT_FACTOR=-0.75f"]),
@@ -55,22 +59,23 @@ SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
 # Shapes of those that ask little of a shape; others have all.
-SHAPES_OF = {"plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"], "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
+SHAPES_OF = {"t5": ["2.2", "3.2.4"], "t5_packed": ["2.1"], "relative": ["3.1", "2.2"], "plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"], "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
 EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2"), ("plane2", "2.1"), ("plane2", "2.2"), ("plane2", "3.1"), ("plane4", "2.2"), ("plane4", "3.1"),
-           ("plane2_causal", "3.2"), ("plane4_packed", "2.1")]
-SINKS = [("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
-DROPOUT = [("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
+           ("plane2_causal", "3.2"), ("plane4_packed", "2.1"), ("t5", "2.1"), ("t5", "2.2"), ("t5", "3.2.4"), ("t5_packed", "2.2"),
+           ("relative", "2.1"), ("relative", "2.2"), ("relative", "3.1")]
+SINKS = [("relative", "2.1"), ("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
+DROPOUT = [("t5", "2.1"), ("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
 # FP8: shapes with other head dims; programs of the kind fp8
 FP8 = {"2.1": dict(D=160, Dv=48, out="f32"), "2.2": dict(D=64, Dv=64, n=64), "3.1": dict(D=64, Dv=64),
        "3.2": dict(D=64, Dv=80), "3.2.4": dict(D=64, Dv=64)}
 FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "alibi.3.2", "alibi.3.2.4+blocks", "softcap.2.2",
                 "bias.3.1+blocks", "packed.2.2", "packed_causal.3.1+promotes", "packed.3.2+blocks+promotes", "reverse.2.2+promotes",
-                "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks"] + [
+                "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks", "t5.3.1", "relative.2.2+blocks"] + [
                     f"{name}+transposes" for name in (
                         "plain.3.2.4", "plain.2.2+promotes", "causal.2.1", "alibi.3.2.4+blocks", "packed.2.2", "packed_causal.3.1+promotes",
                         "reverse.2.2", "tables.3.2", "tables.2.1+blocks", "bias.3.1")]
@@ -78,6 +83,7 @@ FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "ali
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 PLANE_FILE, SHAPE_FILE = "sm90/plane.cuh", "sm90/shape.cuh"
 FP8_FILE = "sm90/fp8.cuh"
+VARIANT_MATH = "common/variant_math.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
 SOFTMAX_FILE, REFERENCES, TABLES, DROPOUT_FILE = ("sm90/softmax.cuh", "sm90/references.cuh", "common/tables.cuh",
                                                  "common/dropout.cuh")
@@ -224,6 +230,8 @@ MUTATIONS = [
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "kRawScores, kNarrow, kPlane>", "kRawScores, false, kPlane>", "softmax.narrow.2.2"),
+    (VARIANT_MATH, "x.distance - last >= kBefore", "x.distance >= kBefore", "numbers.t5.2.2"),
+    (VARIANT_MATH, "x.distance <= -kAfter", "x.distance - last <= -kAfter", "numbers.relative.2.2"),
     (SOFTMAX_FILE, "if constexpr (!kMoved)", "if constexpr (true)", "numbers.alibi.3.2"),
     (SOFTMAX_FILE, "[kSums - 1] += high", "[kSums - 1] += kSums == 1 ? 0 : high", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "fmaxf(4.0f * sum, kTileN)", "16.0f * sum", "softmax.narrow.2.2"),

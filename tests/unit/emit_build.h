@@ -71,7 +71,7 @@ static inline void emit_put_header(FILE *f, const char *text)
 static inline void emit_put_variant(FILE *f, struct program *p, int k,
                                     bool checked)
 {
-    const struct unit_config c = {.family = "sm80",
+    const struct unit_config c = {.family = checked ? "sm80" : "sm90",
                                   .dtype = DTYPE_BF16,
                                   .out_dtype = DTYPE_BF16,
                                   .head_dim = 64,

@@ -63,9 +63,20 @@ extern "C" void CELLS(const void *bytes, int b, int h, int q, int kv0, int n,
     }
 }
 
-// The same cells' score() with a base moved by so much; whether there is one.
-extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
-                      const float *s, float by, float *score)
+template <class Base>
+static auto has_far(const Base &base, int) -> decltype(base.far, true)
+{
+    return true;
+}
+template <class Base> static bool has_far(const Base &, long)
+{
+    return false;
+}
+
+// The same cells' score() with a base moved by so much. 0: there is none; 2:
+// it may be NaN in all of them, where these are not far from the diagonal.
+extern "C" int MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
+                     const float *s, float by, float *score)
 {
     const KernelArgs &args = *(const KernelArgs *)bytes;
     const Variant::Tile t = Variant::tile(args, b, h);
@@ -78,6 +89,8 @@ extern "C" bool MOVED(const void *bytes, int b, int h, int q, int kv0, int n,
         score[c] = any_score<Variant>(plane_moves<Variant>(), args, t, r, k, d,
                                       base, s[c], q, kv0, c);
     }
+    if (has_far(base, 0))
+        return 2;
     return Variant::kHasOffset || plane_moves<Variant>();
 }
 

@@ -184,6 +184,26 @@ static const char *const emit_mods[] = {
     "doc[q] == doc[kv] end",
     "score_mod = function(s, b, h, q, kv) return s + f32[q] * (kv - q) end, "
     "mask_mod = function(b, h, q, kv) return kv - q <= n end",
+    /* one number of the tile, far from the diagonal: on both sides, on one,
+     * beside others */
+    "score_mod = function(s, b, h, q, kv) return s + "
+    "rel[facc.clamp(q - kv + 3, 0, 8)][h] end",
+    "score_mod = function(s, b, h, q, kv) return x * (s + "
+    "rel[facc.min(math.abs(q - kv), 8)][h] * hs[h]) - hs[h] end",
+    "score_mod = function(s, b, h, q, kv) return s - "
+    "rel[facc.clamp(q - kv, 0, 8)][h] end, "
+    "mask_mod = function(b, h, q, kv) return q >= kv end",
+    "score_mod = function(s, b, h, q, kv) return s - "
+    "rel[facc.clamp(kv - q, 0, 8)][h] end, "
+    "mask_mod = function(b, h, q, kv) return q <= kv end",
+    "score_mod = function(s, b, h, q, kv) return s + "
+    "table1[facc.min(math.abs(q - kv), 3)] / 3 + hs[h] end",
+    "score_mod = function(s, b, h, q, kv) return s + facc.where("
+    "math.abs(q - kv) < 4, rel[facc.clamp(q - kv + 4, 0, 8)][h], x) end, "
+    "mask_mod = function(b, h, q, kv) return "
+    "table2[facc.min(math.abs(q - kv), 3)][h] end",
+    "score_mod = function(s, b, h, q, kv) return s + math.exp("
+    "-facc.min(math.abs(q - kv), 12) / 4) end",
 };
 
 /* Reads outside: of doc[kv] (0 … 3) and kv where a table ends sooner. */

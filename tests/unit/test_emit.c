@@ -50,6 +50,7 @@ static const char prologue[] =
 struct mod {
     struct program *program;
     bool is_random;       /* of modgen */
+    int n_near, n_far;    /* runs of moved cells, where that matters */
     unsigned char *bytes; /* kernel arguments */
     struct eval_env env;
     struct eval_tensor *tensor;
@@ -188,8 +189,8 @@ static void *build(struct mod *mods, int n, bool checked)
 
 typedef void cells_fn(const void *args, int b, int h, int q, int kv0, int n,
                       const float *s, float *score, unsigned char *keep);
-typedef bool moved_fn(const void *args, int b, int h, int q, int kv0, int n,
-                      const float *s, float by, float *score);
+typedef int moved_fn(const void *args, int b, int h, int q, int kv0, int n,
+                     const float *s, float by, float *score);
 typedef void tile_fn(const void *args, int b, int h, int q_first, int q_last,
                      int kv_first, int kv_last, int *out);
 
@@ -234,8 +235,17 @@ static void compare_row(struct mod *m, struct eval_state *state,
     }
 }
 
+static bool all_nan(const float *x)
+{
+    for (int c = 0; c < RUN; c++)
+        if (!isnan(x[c]))
+            return false;
+    return true;
+}
+
 /* Scores of a moved base are more by that, up to a rounding of Base's value,
- * which may be larger than the score. False: the variant has none. */
+ * which may be larger than the score; or all NaN near the diagonal. False: the
+ * variant has none. */
 static bool check_moved(struct mod *m, cells_fn *cells, moved_fn *moved, int b,
                         int h, int q, const char *body)
 {
@@ -248,8 +258,15 @@ static bool check_moved(struct mod *m, cells_fn *cells, moved_fn *moved, int b,
             raw[c] = (float)next(&seed) / 1048576.0f - 8.0f;
         cells(m->bytes, b, h, q, kv0, RUN, raw, plain, keep);
         for (size_t k = 0; k < sizeof some / sizeof *some; k++) {
-            if (!moved(m->bytes, b, h, q, kv0, RUN, raw, some[k], got))
+            const int how =
+                moved(m->bytes, b, h, q, kv0, RUN, raw, some[k], got);
+            if (how == 0)
                 return false;
+            if (how == 2 && all_nan(got)) {
+                m->n_near++;
+                continue;
+            }
+            m->n_far += how == 2;
             for (int c = 0; c < RUN; c++) {
                 const float want = plain[c] + some[k];
                 if (!(fabsf(got[c] - want) <= 5e-7f * (fabsf(want) + 600)))
@@ -328,6 +345,7 @@ static bool check_mod(struct mod *m, void *so, int k, const char *body)
             float s[RUN] = {0}, score[RUN];
             unsigned char keep[RUN]; /* padding rows: no bad read */
             cells(m->bytes, b, h, SQ + 90, SKV + 100, RUN, s, score, keep);
+            moves = moves && check_moved(m, cells, moved, b, h, SQ + 90, body);
         }
     }
     eval_state_free(state);
@@ -429,13 +447,15 @@ START_TEST(variants_compute_what_the_evaluator_does)
     for (int k = 0; k < N_MODS; k++)
         mod_open(&mods[k], emit_mods[k], (uint32_t)k + 1);
     void *so = build(mods, N_MODS, false);
-    int n_moves = 0;
+    int n_moves = 0, n_far = 0;
     for (int k = 0; k < N_MODS; k++) {
         n_moves += check_mod(&mods[k], so, k, emit_mods[k]);
+        n_far += mods[k].n_far > 0 && mods[k].n_near > 0;
         mod_close(&mods[k]);
     }
     dlclose(so);
     ck_assert_int_ge(n_moves, 10);
+    ck_assert_int_ge(n_far, 9);
 }
 END_TEST
 

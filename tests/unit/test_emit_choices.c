@@ -42,6 +42,7 @@ static const char *variant_of_body(struct arena *a, const char *body)
              "local facc = require 'facc'\n"
              "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
              "local row = facc.tensor('row', 'f32', { 'kv' })\n"
+             "local near = facc.tensor('near', 'f32', { 1000 })\n"
              "local dense = facc.tensor('dense', 'f32', { 'q', 'kv' })\n"
              "local half = facc.tensor('half', 'f16', { 'H', 'q', 'kv' })\n"
              "local bytes = facc.tensor('bytes', 'e4m3', { 'q', 'kv' })\n"
@@ -94,6 +95,23 @@ static const struct {
     {"score_mod = 'score + row[q] * (score + row[q])'", false, false},
     {"score_mod = 'score + row[kv]'", false, false},
     {"score_mod = 'score + slopes[h] * abs(kv - q)'", false, false},
+    /* tables of q - kv: one number each far from the diagonal, or not */
+    {"score_mod = 'score + near[clamp(q - kv, 0, 90)]'" CAUSAL, true, true},
+    {"score_mod = 'score + near[clamp(q - kv, -9, 90)] - slopes[h]'", false,
+     true},
+    {"score_mod = 'score - near[min(abs(q - kv), 90)] * x'", false, true},
+    {"score_mod = 'score + near[clamp(q - kv, 0, 900)]'" CAUSAL, true, false},
+    {"score_mod = 'score + near[q - kv]'" CAUSAL, true, false},
+    {"score_mod = 'score + near[clamp(q - kv, 0, 90)] + row[kv]'" CAUSAL, true,
+     false},
+    {"score_mod = 'score + near[clamp(q - kv, 0, 90)] * row[q]'" CAUSAL, true,
+     false},
+    {"score_mod = 'score * near[clamp(q - kv, 0, 90)]'" CAUSAL, true, false},
+    {"score_mod = 'tanh(score + near[clamp(q - kv, 0, 90)])'" CAUSAL, true,
+     false},
+    {"score_mod = 'score + near[clamp(q - kv, 0, 90)]', "
+     "mask_mod = 'q >= kv and q - kv < 512'",
+     true, false},
     {"score_mod = '20 * tanh((score + (kv - q)) / 20)'", true, false},
     {"score_mod = 'q > 3 and score + (kv - q) or score'", false, false},
 };
@@ -220,7 +238,9 @@ START_TEST(biases_of_the_list_have_an_offset)
         /* of rows and tiles */
         "S14 S15 S16 S17 S18 S25row S26 S27 S28 S28partial S28scalar S29 S31 "
         "S31gain S32 S32sizes S32dims S45 S55row S55both S57 nan_rows dots "
-        "bits ";
+        "bits "
+        /* one number far from the diagonal */
+        "S22 t5 relative_bias t5_bias ";
     static struct list_row rows[LIST_MOST];
     const int n_rows = list_rows(rows);
     char word[40];

@@ -373,13 +373,34 @@ template <class Args> static void place_plane(Args &a)
     t = facc_captured{x, {one ? 0 : rows * pitch, pitch, 1}, {a.H, rows, columns}, 0};
 }
 
-// HOST_TENSOR 1: f32 {H}; 3: f32 {H, q, kv}.
+// f32 {32, H}, bf16 {H, 65}: biases of q - kv, so that all but few count less than others.
+template <class Args> static void place_table(Args &a)
+{
+    const size_t n = HOST_TENSOR * a.H;
+    float *x = c->take<float>(n);
+    unsigned short *half = reinterpret_cast<unsigned short *>(x);
+    for (size_t i = 0; i < n; ++i) {
+        const float value = static_cast<float>(mixed(static_cast<unsigned>(i)) % 1000) * 6e-3f - 3;
+        if (HOST_TENSOR == 32)
+            x[i] = value;
+        else
+            half[i] = bf16_bits(value);
+    }
+    if (HOST_TENSOR == 32)
+        a.tensors[0] = facc_captured{x, {a.H, 1}, {32, a.H}, 0};
+    else
+        a.tensors[0] = facc_captured{x, {65, 1}, {a.H, 65}, 0};
+}
+
+// HOST_TENSOR 1: f32 {H}; 3: f32 {H, q, kv}; 32, 65: see above.
 template <class Args> static void place_captured(Args &a)
 {
     if constexpr (kExtraDim > 0) {
         place_dot(a);
     } else if constexpr (kPlaneBytes > 0) {
         place_plane(a);
+    } else if constexpr (HOST_TENSOR >= 32) {
+        place_table(a);
     } else if constexpr (kNumTensors > 0) {
         facc_captured &t = a.tensors[0];
         const size_t row = max(a.Skv, 1), n = HOST_TENSOR == 1 ? a.H : a.H * a.Sq * row;
