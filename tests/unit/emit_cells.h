@@ -2,17 +2,25 @@
 // per variant inside its namespace, with CELLS, MOVED, NARROW, TILE,
 // PLAN and TIME defined as the functions' names.
 
-// The captured element of a cell, as a kernel copies it.
+// The captured element of a cell, as a kernel copies it; indices are
+// clamped as facc_at does.
 template <class V, class Args>
-static float plane_element(const Args &args, const typename V::Tile &t,
-                           const typename V::Row &r, int kv)
+static float plane_element(const Args &args, const typename V::Tile &t, int q,
+                           int kv)
 {
     using P = typename V::Plane;
     const auto &x = args.tensors[P::kTensor];
-    const long long last = x.shape[P::kDim] - 1;
-    const long long i = (long long)kv + P::first(args, t);
-    const long long at =
-        P::row(r) + (i < 0 || i > last ? last : i) * x.stride[P::kDim];
+    int others[P::kRank - 1];
+    P::at(args, t, others);
+    long long at = 0;
+    for (int d = 0; d < P::kRank; d++) {
+        const long long last = x.shape[d] - 1;
+        const long long i = d == P::kRank - 1
+                                ? kv + (long long)P::first(args, t)
+                            : d == P::kDim ? q + (long long)others[d]
+                                           : others[d];
+        at += (i < 0 || i > last ? last : i) * x.stride[d];
+    }
     return P::kType == kElementF32   ? facc_load_f32(x, at)
            : P::kType == kElementF16 ? facc_load_f16(x, at)
                                      : facc_load_bf16(x, at);
@@ -28,7 +36,7 @@ static float any_score(bool plane, const Args &args, const typename V::Tile &t,
     if constexpr (kPlaneBytes > 0)
         if (plane)
             return V::plane_score(args, t, r, k, d, base, s, q, kv0, c,
-                                  plane_element<V>(args, t, r, kv0 + c));
+                                  plane_element<V>(args, t, q, kv0 + c));
     return V::score(args, t, r, k, d, base, s, q, kv0, c);
 }
 

@@ -1,6 +1,7 @@
-/* Launches of programs whose facc.dot joins Q K^T, over the recording driver:
- * the maps of its tensors, which code a call takes, what is refused, the scale.
- * No GPU, no NVRTC. */
+/* Launches of programs whose facc.dot joins Q K^T, and of those with a tensor
+ * whose tiles are copied, over the recording driver: the maps, which code a
+ * call takes, what is refused or loaded cell by cell, the scale. No GPU, no
+ * NVRTC. */
 #include "tests/unit/launch_fixture.h"
 
 #include <math.h>
@@ -87,9 +88,9 @@ START_TEST(maps)
     ck_assert_str_eq(family_of(&m), "sm90");
     /* rows, then b and h; behind the lengths is another's: kr has 90 rows */
     ck_map(4, 64, &(uint64_t[5]){N, SQ, B, H, 1},
-           &(uint64_t[4]){2 * N, 2 * N * SQ * H, 2 * N * SQ, 2 * N});
+           &(uint64_t[4]){2 * N, 2 * N * SQ * H, 2 * N * SQ, 16});
     ck_map(5, tile_n, &(uint64_t[5]){N, SKV, H, 1, 1},
-           &(uint64_t[4]){2 * N * H, 2 * N, 2 * N, 2 * N});
+           &(uint64_t[4]){2 * N * H, 2 * N, 16, 16});
     for (int i = 0; i < 2; i++) /* behind the captured tensors */
         for (int k = 0; k < 128; k++)
             ck_assert_int_eq(rec.args[1408 + 128 * i + k], 5 + i);
@@ -107,10 +108,10 @@ START_TEST(broadcast_and_shifted)
     m.call.captured[1].stride[1] = 0;
     launched(&m);
     ck_map(4, 64, &(uint64_t[5]){N, SQ, 1, H, 1},
-           &(uint64_t[4]){2 * N, 2 * N, 2 * N * SQ, 2 * N});
+           &(uint64_t[4]){2 * N, 16, 2 * N * SQ, 16});
     /* from the fourth row on: all of them may be meant */
     ck_map(5, tile_n, &(uint64_t[5]){N, ROWS, 1, 1, 1},
-           &(uint64_t[4]){2 * N * H, 2 * N, 2 * N, 2 * N});
+           &(uint64_t[4]){2 * N * H, 16, 16, 16});
     drop_kernel(&m);
 }
 END_TEST
@@ -240,10 +241,172 @@ START_TEST(cell_by_cell)
 }
 END_TEST
 
+/* ---- planes -------------------------------------------------------------- */
+
+enum { PITCH = 80 }; /* of rows of SKV elements */
+
+/* score + bias at rows q + `row` and columns kv + 1 of b and h. */
+static void make_plane(struct made_kernel *m, const char *type, const char *row)
+{
+    facc_error err = FACC_ERROR_INIT;
+    char text[1024];
+    const int n = snprintf(
+        text, sizeof text,
+        "local facc = require 'facc'\n"
+        "local bias = facc.tensor('bias', '%s', { 'any', 'B', 'any', 'any' })\n"
+        "local slopes = facc.tensor('slopes', 'f32', { 'H' })\n"
+        "return facc.attention { score_mod = function(s, b, h, q, kv)\n"
+        "  return s + bias[h][b][q%s][kv + 1] + slopes[h] end }\n",
+        type, row);
+    open_call(&m->call);
+    struct call *c = &m->call;
+    facc_program_free(c->program);
+    ck_assert_msg(facc_program_load_string(&c->program, c->ctx, "t.lua", text,
+                                           (size_t)n, &err) == FACC_OK,
+                  "%s", err.message);
+    c->captured[0] = tensor(strcmp(type, "f32") == 0 ? FACC_F32 : FACC_BF16, 4,
+                            H, B, ROWS + SQ, PITCH);
+    c->captured[0].shape[3] = SKV + 1;
+    c->captured[1] = tensor(FACC_F32, 1, H, 0, 0, 0);
+    c->args.n_params = 0;
+    c->args.params = NULL;
+    c->variant.family = FACC_FAMILY_SM90;
+    make_kernel_of_call(m);
+    load(m);
+}
+
+/* O has one where it leaves by TMA, as it does beside two buffers of Q. */
+static int maps_of_qkvo(const struct made_kernel *m)
+{
+    return m->kernel->plans.plan[0].config.q_buffers == 2 ? 4 : 3;
+}
+
+/* Of tensor 0, as the kernel sees it. */
+static int is_copied(struct made_kernel *m)
+{
+    struct facc_captured t;
+    launched(m);
+    memcpy(&t, rec.args + sizeof(struct facc_kernel_header), sizeof t);
+    ck_assert_str_eq(family_of(m), "sm90");
+    ck_assert_int_eq(rec.encodes, maps_of_qkvo(m) + t.copied);
+    return t.copied;
+}
+
+static void ck_plane_map(const struct made_kernel *m, int size,
+                         uint64_t (*extent)[5], uint64_t (*stride)[4])
+{
+    const struct unit_config *c = &m->kernel->plans.plan[0].config;
+    const struct encoded *e = &rec.encoded[maps_of_qkvo(m)];
+    const int bytes = c->tile_n * size;
+    const int width = bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : 32;
+    ck_assert_int_eq(c->plane_bytes, size);
+    ck_assert_int_eq(e->type, size == 4 ? CU_MAP_FLOAT32 : CU_MAP_BFLOAT16);
+    ck_assert_int_eq(e->swizzle, width == 128  ? CU_MAP_SWIZZLE_128B
+                                 : width == 64 ? CU_MAP_SWIZZLE_64B
+                                               : CU_MAP_SWIZZLE_32B);
+    ck_assert(e->rank == 5 && e->fill == 0 && e->interleave == 0);
+    ck_assert_ptr_eq(e->address, m->call.captured[0].data);
+    ck_assert_uint_eq(e->box[0], (unsigned)(width / size));
+    ck_assert_uint_eq(e->box[1], (unsigned)c->tile_m);
+    for (int k = 2; k < 5; k++)
+        ck_assert_uint_eq(e->box[k], 1);
+    for (int k = 0; k < 5; k++)
+        ck_assert_msg(e->extent[k] == (*extent)[k], "extent %d is %llu", k,
+                      (unsigned long long)e->extent[k]);
+    for (int k = 0; k < 4; k++)
+        ck_assert_msg(e->stride[k] == (*stride)[k], "stride %d is %llu", k,
+                      (unsigned long long)e->stride[k]);
+    for (int k = 0; k < 128; k++) /* behind the captured tensors */
+        ck_assert_int_eq(rec.args[1408 + k], rec.encodes);
+}
+
+START_TEST(plane_maps)
+{
+    static const char *const type[] = {[2] = "bf16", [4] = "f32"};
+    const uint64_t last = ROWS + SQ;
+    for (unsigned size = 2; size <= 4; size += 2) {
+        const uint64_t row = size * PITCH, all = last * row;
+        struct made_kernel m;
+        make_plane(&m, type[size], "");
+        ck_assert_int_eq(is_copied(&m), 1);
+        /* columns, rows of this call, h, b */
+        ck_plane_map(&m, (int)size, &(uint64_t[5]){SKV + 1, SQ, H, B, 1},
+                     &(uint64_t[4]){row, all * B, all, 16});
+        m.call.captured[0].stride[0] = 0; /* for all h */
+        ck_assert_int_eq(is_copied(&m), 1);
+        ck_plane_map(&m, (int)size, &(uint64_t[5]){SKV + 1, SQ, 1, B, 1},
+                     &(uint64_t[4]){row, 16, all, 16});
+        drop_kernel(&m);
+        make_plane(&m, type[size], " + h - 3"); /* any row may be meant */
+        ck_assert_int_eq(is_copied(&m), 1);
+        ck_plane_map(&m, (int)size, &(uint64_t[5]){SKV + 1, last, H, B, 1},
+                     &(uint64_t[4]){row, all * B, all, 16});
+        drop_kernel(&m);
+    }
+}
+END_TEST
+
+static void behind(struct call *c)
+{
+    c->captured[0].data = memory + 16; /* TMA takes it */
+}
+static void between(struct call *c)
+{
+    c->captured[0].data = memory + 8;
+}
+static void pairs(struct call *c)
+{
+    c->captured[0].stride[3] = 2;
+}
+static void uneven(struct call *c)
+{
+    c->captured[0].stride[2] = PITCH + 2;
+}
+static void same_row(struct call *c)
+{
+    c->captured[0].stride[2] = 0;
+}
+static void upwards(struct call *c)
+{
+    c->captured[0].stride[1] = -PITCH;
+}
+static void very_far(struct call *c)
+{
+    c->captured[0].stride[0] = INT64_C(1) << 38;
+}
+static void no_kv(struct call *c)
+{
+    c->args.k.shape[2] = c->args.v.shape[2] = 0;
+}
+
+/* Elements are loaded one by one where TMA does not take the tensor. */
+START_TEST(planes_that_are_not_copied)
+{
+    static const struct {
+        void (*change)(struct call *c);
+        int copied;
+    } t[] = {{behind, 1},   {between, 0}, {pairs, 0},    {uneven, 0},
+             {same_row, 0}, {upwards, 0}, {very_far, 0}, {no_kv, 0}};
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+        struct made_kernel m;
+        make_plane(&m, "f32", "");
+        t[k].change(&m.call);
+        ck_assert_msg(is_copied(&m) == t[k].copied, "%d", (int)k);
+        drop_kernel(&m);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {
-        maps,  broadcast_and_shifted, tensors_that_tma_does_not_take, no_keys,
-        scale, cell_by_cell};
-    return run_tests("dot maps", NULL, 0, tests, sizeof tests / sizeof *tests);
+    const TTest *const tests[] = {maps,
+                                  broadcast_and_shifted,
+                                  tensors_that_tma_does_not_take,
+                                  no_keys,
+                                  scale,
+                                  cell_by_cell,
+                                  plane_maps,
+                                  planes_that_are_not_copied};
+    return run_tests("captured maps", NULL, 0, tests,
+                     sizeof tests / sizeof *tests);
 }
