@@ -43,6 +43,8 @@ VARIANTS = {
     "plane2": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementBf16"]),
     "plane4": (PLANE, 1, False, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementF32"]),
     "plane2_causal": (PLANE, 1, False, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementBf16"]),
+    "plane4_causal": (PLANE, 1, False, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementF32"]),
+    "plane2_packed": (PLANE, 1, True, ["-DHOST_CAUSAL=0", "-DHOST_PLANE_TYPE=kElementBf16"]),
     "plane4_packed": (PLANE, 1, True, ["-DHOST_CAUSAL=1", "-DHOST_PLANE_TYPE=kElementF32"]),
     "packed": ("templates/stub/facc_variant.cuh", 0, True, []),
     "packed_causal": ("tests/gpu/variants/causal.cuh", 0, True, []),
@@ -55,17 +57,22 @@ VARIANTS = {
 }
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
+          "2.80": dict(m=128, warps=12, q_buffers=1, n=80),
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
-# Shapes of those that ask little of a shape; others have all.
-SHAPES_OF = {"t5": ["2.2", "3.2.4"], "t5_packed": ["2.1"], "relative": ["3.1", "2.2"], "plane2": ["2.2", "3.1"], "plane4": ["2.1", "3.2"], "plane2_causal": ["2.2", "3.2.4"], "plane4_packed": ["2.1"]}
+# Shapes of those that ask little of a shape, or whose panels' rows are 128, 64 or 32 bytes wide by columns; others have all
+# but 2.80.
+SHAPES_OF = {"t5": ["2.2", "3.2.4"], "t5_packed": ["2.1"], "relative": ["3.1", "2.2"],
+             "plane2": ["2.2", "2.80", "3.1"], "plane4": ["2.1", "2.80"], "plane2_causal": ["2.2", "2.80"], "plane4_causal": ["3.1"],
+             "plane2_packed": ["3.1"], "plane4_packed": ["2.1"]}
+OTHER_SHAPES = [s for s in SHAPES if s != "2.80"]
 EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
-           ("bounded", "3.2"), ("plane2", "2.1"), ("plane2", "2.2"), ("plane2", "3.1"), ("plane4", "2.2"), ("plane4", "3.1"),
-           ("plane2_causal", "3.2"), ("plane4_packed", "2.1"), ("t5", "2.1"), ("t5", "2.2"), ("t5", "3.2.4"), ("t5_packed", "2.2"),
+           ("bounded", "3.2"), ("plane2", "2.2"), ("plane2", "2.80"), ("plane2", "3.1"), ("plane4", "2.80"), ("plane4", "3.1"),
+           ("plane2_causal", "3.1"), ("plane4_packed", "2.1"), ("t5", "2.1"), ("t5", "2.2"), ("t5", "3.2.4"), ("t5_packed", "2.2"),
            ("relative", "2.1"), ("relative", "2.2"), ("relative", "3.1")]
 SINKS = [("relative", "2.1"), ("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("t5", "2.1"), ("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
@@ -134,14 +141,27 @@ MUTATIONS = [
     (TABLES, "kReverse ? kShared : 0", "kReverse ? kTileN : 0", "tags.bounded_reverse.3.1"),
     (TABLES, "kBuffers - 1) % kBuffers", "1) % kBuffers", "tags.tables.3.2.4"),
     # copied elements of a captured tensor
-    (PRODUCER, "cp_async_arrive(c.table_full[slot].address());", "c.table_full[slot].arrive();", "tags.plane2.2.2"),
-    (PLANE_FILE, "at < 0 ? 0 : max(0, min(x.shape[Plane::kDim] - at, kUnit))", "kUnit", "tags.plane4.2.1"),
-    (PLANE_FILE, "shape[V::Plane::kDim] - kTileN", "shape[V::Plane::kDim]", "tags.plane2.3.1"),
-    (PLANE_FILE, "x.stride[d] % kUnit == 0", "true", "tags.plane4.3.2"),
-    (PLANE_FILE, "(swizzle ^ n % 8 * 16)", "(swizzle + n % 8 * 16)", "numbers.plane2.2.2"),
-    (PLANE_FILE, "(swizzle ^ n % 4 * 32)", "(swizzle + n % 4 * 32)", "numbers.plane4.2.2"),
+    (PRODUCER, "        else\n            full.arrive();", "", "tags.plane2.2.2"),
+    (PRODUCER, "tile * kTileN, tiles.plane(slot), c.table_full", "0, tiles.plane(slot), c.table_full", "tags.plane4.2.1"),
+    (SHAPE_FILE, "init(kPlanes ? 33 : 32)", "init(32)", "tags.plane2.2.2"),
+    (PLANE_FILE, "copied = args.tensors[V::Plane::kTensor].copied", "copied = true", "tags.plane4.2.1"),
+    (PLANE_FILE, "mbarrier_expect(full, kPlaneSlotBytes)", "mbarrier_expect(full, kPlanePanelBytes)", "tags.plane2.3.1"),
+    (PLANE_FILE, "w.plane_first + kv0 + i", "kv0 + i", "tags.plane2.3.1"),
+    (PLANE_FILE, "i * (kPlaneWidth / kPlaneBytes)", "i * kPlaneWidth", "tags.plane2.2.80"),
+    (PLANE_FILE, "w.plane_place.position + w.q0", "w.plane_place.position + w.q_start + w.q0", "tags.plane2_packed.3.1"),
+    (PLANE_FILE, "w.plane_place.position + w.q0", "max(0, w.plane_place.position + w.q0)", "tags.plane2.2.2"),
+    (PLANE_FILE, "w.plane_place.other[0], w.plane_place.other[1]", "w.plane_place.other[1], w.plane_place.other[0]",
+     "tags.plane2_causal.2.2"),
+    (PLANE_FILE, "+ units / kUnits * kPlanePanelBytes", "+ units / kUnits * kPlaneWidth", "numbers.plane2.2.2"),
+    (PLANE_FILE, "^ r * kUnits / 8 % kUnits", "^ r % kUnits", "numbers.plane2.2.80"),
+    (PLANE_FILE, "^ r * kUnits / 8 % kUnits", "", "numbers.plane2.3.1"),
+    (PLANE_FILE, "(unit ^ 16 * (units % kUnits))", "(unit + 16 * (units % kUnits))", "numbers.plane4.2.80"),
     (PLANE_FILE, "words[n % 2 * 2 + half]", "words[half * 2 + n % 2]", "numbers.plane2.3.1"),
-    (PLANE_FILE, "at + 8 * kPlanePitch", "at", "numbers.plane4.3.1"),
+    (PLANE_FILE, "at + 8 * kPlaneWidth", "at", "numbers.plane4.3.1"),
+    (SCHEDULER, "kPlanes ? Item{head % args.B, head / args.B, tile, 0}", "false ? Item{0, 0, tile, 0}", "tags.plane2.2.2"),
+    (SCHEDULER, "number / n % tiles", "number % tiles", "tags.plane2.3.1"),
+    (SCHEDULER, " / together(args) * together(args);", ";", "tags.plane2_causal.2.2"),
+    (SCHEDULER, "pair / n % per_head", "pair % per_head", "tags.plane4_causal.3.1"),
     (SHAPE_FILE, "+ slot * kPlaneSlotBytes;\n}", ";\n}", "tags.plane2_causal.2.2"),
     (MAINLOOP, "c_.table_full[slot].wait_full(load, kTableSlots);", ";", "tags.tables.2.1"),
     (MAINLOOP, "        c_.table_empty[slot].arrive_warp();", ";", "tags.tables.2.1"),
@@ -242,7 +262,7 @@ MUTATIONS = [
 
 def programs():
     return ([f"tags.{v}.{s}" for v in VARIANTS if v not in dict(SOFTMAX) and v != "dot_times"
-             for s in SHAPES_OF.get(v, SHAPES)] +
+             for s in SHAPES_OF.get(v, OTHER_SHAPES)] +
             [f"numbers.{v}.{s}" for v, s in NUMBERS] + [f"softmax.{v}.{s}" for v, s in SOFTMAX] +
             [f"fp8.{name}" for name in FP8_PROGRAMS])
 

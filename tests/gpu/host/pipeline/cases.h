@@ -131,7 +131,9 @@ static void draw_lengths(int size)
 {
     KernelArgs &a = c->args;
     c->packed = FACC_SCHEDULED && (!kListed || draw(0, 2) == 0);
-    a.B = c->packed ? draw(1, 3 + size / 2) : draw(0, 2) ? 1 : draw(1, 3);
+    a.B = c->packed                      ? draw(1, 3 + size / 2)
+          : draw(0, kPlaneBytes ? 1 : 2) ? 1
+                                         : draw(1, kPlaneBytes ? 4 : 3);
     a.group = draw(1, 2);
     a.Hkv = draw(1, 2);
     a.H = a.Hkv * a.group;
@@ -319,7 +321,7 @@ static void expect_bounded()
 }
 
 struct HostMap { // in the place of a tensor map
-    int tensor;  // 0 Q, 1 K, 2 V, 3 and 4 the captured ones of dot.cuh
+    int tensor;  // 0 Q, 1 K, 2 V, 3 and 4 the captured ones of dot.cuh, 5 that of plane.cuh
     int rows;    // of a box
 };
 
@@ -355,22 +357,37 @@ template <class Args> static void place_dot(Args &a)
     }
 }
 
-// plane.cuh: {H or 1, q + 3, kv + 8}; its rows are mostly where they can be copied.
+// plane.cuh: {H or 1, any, B or 1, any}, mostly where TMA takes it; NaN in rows and columns of no
+// position, 1e30 between the rows.
 template <class Args> static void place_plane(Args &a)
 {
-    facc_captured &t = a.tensors[0];
-    const int columns = a.Skv + 8, rows = a.Sq + draw(0, 3);
-    const long long pitch = draw(0, 4) ? (columns + 7) / 8 * 8 : columns;
-    const bool one = draw(0, 3) == 0; // for all heads
-    const size_t n = (one ? 1 : a.H) * rows * pitch;
-    unsigned char *x = c->take<unsigned char>(n * kPlaneBytes + 16);
-    x += -reinterpret_cast<unsigned long long>(x) % 16;
+    const int heads = draw(0, 3) ? a.H : 1, batches = draw(0, 1) ? a.B : 1; // 1: for all
+    const int rows = max(1, a.Sq + draw(-3, 9)), columns = max(1, a.Skv + draw(-9, 20));
+    constexpr int kUnit = 16 / kPlaneBytes;
+    const long long pitch = (columns + kUnit - 1) / kUnit * kUnit + draw(0, 2) * kUnit;
+    const size_t n = heads * rows * batches * pitch;
+    unsigned char *x = c->take<unsigned char>(n * kPlaneBytes + 32);
+    x += -reinterpret_cast<unsigned long long>(x) % 16 + 16 * draw(0, 1);
     for (size_t i = 0; i < n; ++i) {
-        const float value = static_cast<float>(mixed(static_cast<unsigned>(i)) % 1000) * 4e-3f - 2;
+        const int column = static_cast<int>(i % pitch),
+                  h = heads == 1 ? 0 : i / pitch / batches / rows, last = heads == 1 ? a.H - 1 : h,
+                  row = i / pitch / batches % rows;
+        const bool none = row < h - 3 || row >= a.Sq + last - 3 || column < 5 * h - 7 ||
+                          column >= a.Skv + 5 * last - 7;
+        const float value =
+            column >= columns ? 1e30f
+            : none            ? NAN
+                   : static_cast<float>(mixed(static_cast<unsigned>(i)) % 1000) * 4e-3f - 2;
         const unsigned short half = bf16_bits(value);
         memcpy(x + i * kPlaneBytes, kPlaneBytes == 2 ? (const void *)&half : &value, kPlaneBytes);
     }
-    t = facc_captured{x, {one ? 0 : rows * pitch, pitch, 1}, {a.H, rows, columns}, 0};
+    a.tensors[0] = facc_captured{
+        x,
+        {heads == 1 ? 0 : rows * batches * pitch, batches * pitch, batches == 1 ? 0 : pitch, 1},
+        {a.H, rows, a.B, columns},
+        draw(0, 4) > 0};
+    const HostMap map{5, kTileM};
+    memcpy(a.plane_map, &map, sizeof map);
 }
 
 // f32 {32, H}, bf16 {H, 65}: biases of q - kv, so that all but few count less than others.

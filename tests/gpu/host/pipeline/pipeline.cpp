@@ -9,6 +9,9 @@
 #include "common/philox.h"
 #include "forward_host.cuh" // templates/sm90/forward.cu
 #include "cases.h"
+#include "orders.h"
+
+static_assert(kPlanes == (kPlaneBytes > 0), "the program is about copies");
 
 // ---- what loads and products do ---------------------------------------------------
 
@@ -26,12 +29,17 @@ static std::string text_of(unsigned tag)
     return simt::text("%c row %d head %d batch %d", "QKVrc"[t.tensor], t.at[1], t.at[2], t.at[3]);
 }
 
-// Where element i of row r of an extra panel lies, by TMA's swizzle of rows of that width: the
-// address's bits above 6 change those of 16-byte units.
+// A place in shared memory, by TMA's swizzle of rows of so many bytes: bits above 6 change those of
+// 16-byte units.
+static unsigned swizzled(unsigned at, int width)
+{
+    return at ^ ((at >> 7 & (width / 16 - 1)) << 4);
+}
+
+// Of element i of row r of an extra panel.
 static int extra_at(int r, int i)
 {
-    const int at = r * kExtraRowBytes + 2 * i;
-    return at ^ ((at >> 7 & (kExtraRowBytes / 16 - 1)) << 4);
+    return swizzled(r * kExtraRowBytes + 2 * i, kExtraRowBytes);
 }
 
 template <class Args>
@@ -56,11 +64,47 @@ static void load_extra_box(const Args &a, const HostMap &map, const simt::Load &
     }
 }
 
+// An element of the tensor of plane.cuh as TMA reads it; broadcast dimensions have one index.
+template <class Args> static unsigned plane_element(const Args &a, const int (&at)[4])
+{
+    const facc_captured &t = a.tensors[0]; // columns, rows, then the others
+    static constexpr int kDims[4] = {3, 1, 0, 2};
+    long long place = 0;
+    for (int k = 0; k < 4; ++k) {
+        const int d = kDims[k];
+        if (at[k] < 0 || at[k] >= (t.stride[d] ? t.shape[d] : 1))
+            return 0;
+        place += at[k] * t.stride[d];
+    }
+    unsigned x = 0;
+    memcpy(&x, static_cast<const char *>(t.data) + place * kPlaneBytes, kPlaneBytes);
+    return x;
+}
+
+template <class Args>
+static void load_plane_box(const Args &a, const HostMap &map, const simt::Load &load)
+{
+    if constexpr (kPlanes) {
+        if (!a.tensors[0].copied)
+            simt::note("a tensor is copied that has no map");
+        if (load.dst % 128 || load.at[4])
+            simt::note("a box is copied to what is no multiple of 128 bytes, or from elsewhere");
+        constexpr int kWidth = kPlaneWidth / kPlaneBytes;
+        for (int i = 0; i < map.rows * kWidth; ++i) {
+            const int r = i / kWidth, col = i % kWidth;
+            const unsigned x =
+                plane_element(a, {load.at[0] + col, load.at[1] + r, load.at[2], load.at[3]});
+            memcpy(simt::m.cta->shared +
+                       swizzled(load.dst + r * kPlaneWidth + col * kPlaneBytes, kPlaneWidth),
+                   &x, kPlaneBytes);
+        }
+    }
+}
+
 // Of an element, with the swizzle of rows so wide.
 static int place_in_panel(int row, int col)
 {
-    const int byte = row * kRowBytesQK + col * static_cast<int>(sizeof(Element));
-    return byte ^ (byte >> 7 & (kRowBytesQK / 16 - 1)) << 4;
+    return swizzled(row * kRowBytesQK + col * static_cast<int>(sizeof(Element)), kRowBytesQK);
 }
 
 static int load_box(const simt::Load &load, bool starts)
@@ -70,10 +114,15 @@ static int load_box(const simt::Load &load, bool starts)
         memcpy(&map, load.map, sizeof map);
     unsigned char *to = simt::m.cta->shared + load.dst;
     const int bytes = load.bytes ? load.bytes
-                                 : map.rows * (map.tensor > 2           ? kExtraRowBytes
+                                 : map.rows * (map.tensor == 5          ? kPlaneWidth
+                                               : map.tensor > 2         ? kExtraRowBytes
                                                : map.tensor < 2 || kFp8 ? kRowBytesQK
                                                                         : 128);
-    if (kTags) {
+    if (map.tensor == 5 && !starts) {
+        load_plane_box(c->args, map, load);
+        return bytes;
+    }
+    if (kTags && map.tensor != 5) {
         unsigned tag = kNoTag;
         if (!starts) {
             tag = static_cast<unsigned>(tags.size());
@@ -329,6 +378,7 @@ static void name_barriers(simt::Cta &cta)
             control, [&](int i) { return spoil(cta.shared + at.natural(i), kBytesV); }, name);
     for (unsigned i = 0; i < kTableSlots; ++i) {
         name(control.table_full[i], "table_full", i);
+        cta.barriers[control.table_full[i].address()].may_lack_load = kPlanes;
         // Not the diagonals, which the next tile's are copied from.
         name(control.table_empty[i], "table_empty", i, spoil_table(control, i));
     }
@@ -382,25 +432,19 @@ static void check_tag(unsigned tag, int tensor, int row, int head, int b, const 
               what);
 }
 
-// What the table warp has copied for this warp's rows.
-template <class V, class Args>
+// What the table warp has had copied for this warp's rows.
+template <class Args>
 static void check_plane(const Args &args, const Work &w, const Stage &stage, int slot, int kv0)
 {
-    const facc_captured &x = args.tensors[V::Plane::kTensor];
     for (int i = 0; i < 16 * kTileN; ++i) {
         const int r = threadIdx.x / 32 * 16 + i / kTileN, col = i % kTileN,
                   byte = col * kPlaneBytes;
-        const int at = kv0 + col + V::Plane::first(args, w.t);
-        char want[4] = {};
-        if (at < x.shape[V::Plane::kDim])
-            memcpy(want,
-                   static_cast<const char *>(x.data) +
-                       (V::Plane::row(V::row(args, w.t, w.q0 + r)) + at) * kPlaneBytes,
-                   kPlaneBytes);
-        if (memcmp(want,
-                   simt::m.cta->shared + plane_beside(stage, slot) + r * kPlanePitch +
-                       16 * plane_unit(r, byte / 16) + byte % 16,
-                   kPlaneBytes))
+        const unsigned at = plane_beside(stage, slot) + byte / kPlaneWidth * kPlanePanelBytes +
+                            r * kPlaneWidth + byte % kPlaneWidth;
+        const facc_captured &t = args.tensors[0];
+        const unsigned want = plane_element(args, {kv0 + col + 5 * w.h - 7, w.q0 + r + w.h - 3,
+                                                   t.stride[0] ? w.h : 0, t.stride[2] ? w.b : 0});
+        if (memcmp(&want, simt::m.cta->shared + swizzled(at, kPlaneWidth), kPlaneBytes))
             simt::fail(simt::text("row %d column %d of KV tile %d is not the tensor's", r, col,
                                   kv0 / kTileN));
     }
@@ -459,7 +503,7 @@ bool check_weights(const KernelArgs &args, const Work &w, const Rows &rows, cons
         }
     if constexpr (kPlanes)
         if (w.is_copied())
-            check_plane<Variant>(args, w, stage, slot, kv0);
+            check_plane(args, w, stage, slot, kv0);
     if constexpr (kHasRows && !kRowsLate) {
         const Variant::Row x = Variant::row(args, w.t, w.q0 + threadIdx.x / 32 * kRowsPerWarp);
         if (memcmp(&x, &rows[0][0], sizeof x))
@@ -650,67 +694,6 @@ static std::string check_all()
     return "";
 }
 
-// Sections have every place of every head once.
-static std::string check_sections(int shapes)
-{
-    for (int i = 0; i < shapes; ++i) {
-        KernelArgs a{};
-        a.B = draw(1, 3);
-        a.H = draw(1, 20);
-        a.schedule.max_rows = draw(1, 20);
-        a.section_heads = draw(1, a.B * a.H);
-        a.last_section = draw(0, (a.B * a.H - 1) / a.section_heads);
-        const int heads = a.B * a.H, work = heads * a.schedule.max_rows;
-        std::vector<int> given(work);
-        for (int n = 0; n < work; ++n) {
-            const Turn t = find_turn(a, n, a.section_heads, a.last_section);
-            if (t.place < 0 || t.place >= a.schedule.max_rows || t.head < 0 || t.head >= heads ||
-                given[t.head * a.schedule.max_rows + t.place]++)
-                return simt::text("sections of %d of %d heads, last %d: place %d of head %d",
-                                  a.section_heads, heads, a.last_section, t.place, t.head);
-        }
-    }
-    return "";
-}
-
-// The fixed order gives every query tile of every head to one CTA, whatever their numbers.
-static std::string check_fixed_order(int shapes)
-{
-    simt::Cta cta;
-    simt::m.cta = &cta;
-    for (int i = 0; i < shapes; ++i) {
-        const int most = draw(0, 1) ? 6 : 200;
-        KernelArgs a{};
-        a.B = draw(1, 3);
-        a.H = draw(1, most) / a.B + 1;
-        a.q_tiles = draw(1, most);
-        a.num_work = a.B * a.H * a.q_tiles;
-        a.section_heads = draw(1, a.B * a.H);
-        simt::m.grid.x = min(a.num_work, draw(1, most));
-        std::vector<int> given(a.num_work);
-        const std::string shape = simt::text("fixed order, B %d H %d, %d tiles, %u CTAs: ", a.B,
-                                             a.H, a.q_tiles, simt::m.grid.x);
-        for (cta.index.x = 0; cta.index.x < simt::m.grid.x; ++cta.index.x) {
-            FixedOrder order(a);
-            for (int n = 0;; ++n) {
-                const Item item = order.next(a);
-                if (item.tile < 0)
-                    break;
-                if (item.b < 0 || item.b >= a.B || item.h < 0 || item.h >= a.H ||
-                    item.tile >= a.q_tiles || n > a.num_work)
-                    return shape + "an item that is none";
-                ++given[(item.b * a.H + item.h) * a.q_tiles + item.tile];
-            }
-            if (order.next(a).tile >= 0)
-                return shape + "goes on behind its end";
-        }
-        for (int n : given)
-            if (n != 1)
-                return shape + simt::text("an item is given %d times", n);
-    }
-    return "";
-}
-
 // ---- program ----------------------------------------------------------------------
 
 static std::string describe_case()
@@ -792,7 +775,9 @@ int main(int argc, char **argv)
     simt::m.role = role_of;
     int failed = 0;
     rng.seed(seed);
-    const std::string order = FACC_SCHEDULED ? check_sections(cases) : check_fixed_order(cases);
+    std::string order = FACC_SCHEDULED ? check_sections(cases) : check_fixed_order(cases);
+    if (order.empty() && !FACC_SCHEDULED)
+        order = check_turns(cases);
     if (!order.empty()) {
         printf("%s\n", order.c_str());
         return 1;

@@ -1,30 +1,45 @@
-// score + bias[h][q + 3][kv + shift], whose tiles are copied, of f32 or bf16 elements
-// (HOST_PLANE_TYPE); HOST_CAUSAL: under q >= kv.
+// score + bias[h][q + h - 3][b][kv + 5 h - 7], 0 outside the tensor, whose tiles are copied, of f32
+// or bf16 elements (HOST_PLANE_TYPE); HOST_CAUSAL: under q >= kv.
 #pragma once
 #define Variant BiasVariant
 #include "tests/gpu/variants/bias.cuh"
 #undef Variant
 
-constexpr int kPlaneShift = 8;
-
 struct Variant : BiasVariant {
     static constexpr bool kHasMask = HOST_CAUSAL, kReverse = HOST_CAUSAL;
 
+    struct Tile : BiasVariant::Tile {
+        int b, h;
+    };
     struct Base : BiasVariant::Base {
         facc_by by;
     };
-    struct Plane {
-        static constexpr int kTensor = 0, kRank = 3, kDim = 2, kType = HOST_PLANE_TYPE;
+    struct PlaneRows {
+        static constexpr int kTensor = 0, kRank = 4, kDim = 1;
+        static constexpr bool kShifted = true;
+        static void at(const KernelArgs &, const Tile &t, int (&at)[3])
+        {
+            at[0] = t.h;
+            at[1] = t.h - 3;
+            at[2] = t.b;
+        }
+    };
+    struct Plane : PlaneRows {
+        static constexpr int kType = HOST_PLANE_TYPE;
         static constexpr bool kOffset = true;
-        static long long row(const Row &r) { return r.r1; }
-        static int first(const KernelArgs &, const Tile &) { return kPlaneShift; }
+        static int first(const KernelArgs &, const Tile &t) { return 5 * t.h - 7; }
     };
 
-    static Row row(const KernelArgs &args, const Tile &t, int q)
+    static Tile tile(const KernelArgs &, int b, int h)
     {
-        Row r;
-        r.r1 = t.t1 + facc_at<1>(args.tensors[0], q + 3);
-        return r;
+        Tile t{};
+        t.b = b;
+        t.h = h;
+        return t;
+    }
+    static Row row(const KernelArgs &, const Tile &t, int q)
+    {
+        return Row{q + t.h - 3}; // its index
     }
     static Base base(const KernelArgs &, const Tile &, const Row &, int, int) { return Base(); }
     static Base offset_by(const Base &base, float by)
@@ -33,14 +48,18 @@ struct Variant : BiasVariant {
         moved.by = facc_by{facc_moved(0.0f, by), true};
         return moved;
     }
-    static float score(const KernelArgs &args, const Tile &, const Row &r, const Col &,
+    static float score(const KernelArgs &args, const Tile &t, const Row &r, const Col &,
                        const Diag &, const Base &, float s, int, int kv0, int c)
     {
         const facc_captured &bias = args.tensors[0];
-        const long long at = r.r1 + facc_at<2>(bias, kv0 + c + kPlaneShift);
-        return fmaf(s, args.scale_log2,
-                    facc_times_log2e(kPlaneBytes == 2 ? facc_load_bf16(bias, at)
-                                                      : facc_load_f32(bias, at)));
+        const int column = kv0 + c + Plane::first(args, t);
+        float x = 0;
+        if (r.r1 >= 0 && r.r1 < bias.shape[1] && column >= 0 && column < bias.shape[3]) {
+            const long long at =
+                t.h * bias.stride[0] + r.r1 * bias.stride[1] + t.b * bias.stride[2] + column;
+            x = kPlaneBytes == 2 ? facc_load_bf16(bias, at) : facc_load_f32(bias, at);
+        }
+        return fmaf(s, args.scale_log2, facc_times_log2e(x));
     }
     static float plane_score(const KernelArgs &args, const Tile &, const Row &, const Col &,
                              const Diag &, const Base &base, float s, int, int, int, float x)

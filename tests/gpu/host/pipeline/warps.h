@@ -60,19 +60,13 @@ struct MBarrier {
     // them (bit 32) what brings loads.
     std::array<unsigned long long, 16> arrived = {};
     bool by_lanes() const { return arrivals >= 32; }
+    bool may_lack_load = false; // a lane may arrive in its place, then once more
     std::function<void()> over; // at the end of a phase
 };
 
 enum State { kReady, kMeets, kWaits, kDone };
 
-struct Copy {
-    unsigned dst;
-    const void *src;
-    unsigned bytes; // of 16; the others become 0
-};
-
 struct Lane {
-    std::vector<Copy> copies; // not told of
     ucontext_t start;
     jmp_buf at;
     std::unique_ptr<char[]> stack;
@@ -125,9 +119,7 @@ struct Load {
     unsigned dst, barrier;
     const void *map;
     int at[5];
-    int bytes;                // not 0: of a bulk load, from `map`
-    std::vector<Copy> copies; // or a lane's, which arrive when they are done
-    bool of_lane = false;
+    int bytes; // not 0: of a bulk load, from `map`
 };
 
 struct Named {
@@ -312,8 +304,10 @@ inline void arrive(unsigned address, long bytes)
     MBarrier &b = barrier_at(address);
     if (b.arrivals == 0)
         fail("arrives at what is no barrier");
-    const unsigned long long bit = !b.by_lanes() ? 1 : 1ull << (bytes ? 32 : m.lane->id.x % 32);
+    unsigned long long bit = !b.by_lanes() ? 1 : 1ull << (bytes ? 32 : m.lane->id.x % 32);
     unsigned long long &arrived = b.arrived[m.warp->number];
+    if (b.may_lack_load && arrived & bit)
+        bit = 1ull << 32;
     if (arrived & bit)
         fail("arrives twice in a phase of " + b.name + text(" (phase %u)", b.done));
     if (b.pending == 0)
@@ -373,39 +367,11 @@ inline void start_load(unsigned dst, unsigned barrier, const void *map, int c0, 
     preempt();
 }
 
-// By a lane: its copies so far are under way.
-inline void start_copies(unsigned barrier)
-{
-    preempt();
-    Load load{0, barrier, nullptr, {}, 0};
-    load.copies.swap(m.lane->copies);
-    load.of_lane = true;
-    m.cta->loads.push_back(load);
-    preempt();
-}
-
-inline void finish_copies(const Load &load)
-{
-    MBarrier &b = barrier_at(load.barrier);
-    for (const Copy &c : load.copies) {
-        memset(m.cta->shared + c.dst, 0, 16);
-        memcpy(m.cta->shared + c.dst, c.src, c.bytes);
-    }
-    if (b.pending == 0)
-        note("one arrival by copies too many at " + b.name);
-    --b.pending;
-    settle(b);
-}
-
 inline void finish_load(Cta &cta, size_t i)
 {
     m.cta = &cta;
     const Load load = cta.loads[i];
     cta.loads.erase(cta.loads.begin() + i);
-    if (load.of_lane) {
-        finish_copies(load);
-        return;
-    }
     MBarrier &b = barrier_at(load.barrier);
     b.bytes -= m.load(load, false);
     if (b.bytes < 0)

@@ -74,22 +74,6 @@ inline void store_matrices(unsigned row, unsigned first, unsigned second)
 }
 inline void fence_async_shared() {}
 
-// Done when the lane's next arrival by copies is told.
-inline void cp_async_16_part(unsigned dst, const void *src, unsigned bytes)
-{
-    if (dst % 16 || reinterpret_cast<unsigned long long>(src) % 16)
-        simt::fail("copies 16 bytes from or to what is no multiple");
-    memset(simt::m.cta->shared + dst, 0xff, 16);
-    simt::m.lane->copies.push_back({dst, src, bytes});
-}
-inline void cp_async_16(unsigned dst, const void *src)
-{
-    cp_async_16_part(dst, src, 16);
-}
-inline void cp_async_arrive(unsigned barrier)
-{
-    simt::start_copies(barrier);
-}
 inline void load_shared_pair(unsigned address, float &first, float &second)
 {
     memcpy(&first, simt::m.cta->shared + address, sizeof first);
