@@ -71,5 +71,6 @@ both $some --mask 'q >= kv' --head-dim 64,128 --block-mask
 both $some --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-sinks
 both $some --mask 'q >= kv' --head-dim 64,128,192/128,256 --with-dropout
 sm90 tests/api/many_values.lua --dtype bf16 --head-dim 192/128
+sm90 tests/api/narrow_bias.lua --dtype bf16 --head-dim 64,128
 both 80 examples/mla.lua --dtype f16 --head-dim 128
 exit $status
