@@ -210,8 +210,8 @@ static void add_struct(const struct emitter *e, struct strbuf *out,
     const bool far = e->far_bias != IR_NONE;
     add_field(out, p == PLACE_TILE && dtype_is_fp8(e->config->dtype),
               "float scale, scale_log2", &any);
-    add_field(out, p == PLACE_BASE && e->plane.rows.load != IR_NONE, "facc_by by",
-              &any);
+    add_field(out, p == PLACE_BASE && e->plane.rows.load != IR_NONE,
+              "facc_by by", &any);
     add_field(out, p == PLACE_TILE && far && e->far.before != FAR_NONE,
               "float far_before", &any);
     add_field(out, p == PLACE_TILE && far && e->far.after != FAR_NONE,

@@ -99,8 +99,8 @@ struct emitter {
     bool *of_mask;   /* per node: the mask depends on it */
     bool *inexact;   /* per node: its bits may differ from kernel to kernel */
     const struct verdict_program *verdict; /* NULL: no plan */
-    struct plane plane; /* copied by the kernel; load IR_NONE: none */
-    bool by_plane;      /* PLACE_SCORE is printed with its element as x */
+    struct plane plane;       /* copied by the kernel; load IR_NONE: none */
+    bool by_plane;            /* PLACE_SCORE is printed with its element as x */
     struct far_diagonals far; /* of far_bias: */
     ir_ref far_bias; /* the score's addend, one number far from the diagonal,
                         which the quick path adds; IR_NONE: not so */
