@@ -157,10 +157,10 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
     Tops tops;
     if constexpr (kRawScores)
         scale_blocks(w, stage, slot, s);
-    const float multiplier = exact_multiplier(args, w, s);
-    apply_tile<true, kMasks>(args, w, rows, stage, slot, kv0, s, tops);
+    apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][kSums];
     raise_references(tops, multiplier, kTop, state, offset, factor);
 #pragma unroll

@@ -26,23 +26,6 @@ __device__ __forceinline__ float exponent(float x, float multiplier, float offse
     return Variant::kHasScore ? x * multiplier + offset : fmaf(x, multiplier, offset);
 }
 
-// The same where tiles are weighed exactly: of scores of which the largest has the largest weight.
-// Raw ones are that where the multiplier is positive; where, seldom, it is not, they are scaled.
-__device__ __forceinline__ float exact_multiplier(const KernelArgs &args, const Work &w, Scores &s)
-{
-    if constexpr (Variant::kHasScore)
-        return Variant::multiplier(args, w.t);
-    const float factor = raw_factor(args, w);
-    if (!kRawScores || factor > 0.0f)
-        return kRawScores ? factor : 1.0f;
-#pragma unroll
-    for (int n = 0; n < kBlocksN; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-            s[0][n][e] *= factor;
-    return 1.0f;
-}
-
 // True: an item's first tile, too, is first weighed quickly: against the largest of some of its
 // scores. Not where it is often masked (documents 2 % slower), nor with three groups (D 64, 2 %).
 constexpr bool kGuesses = kRawScores && !kMasks && !kFp8 && kGroups == 2;

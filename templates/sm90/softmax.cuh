@@ -154,9 +154,9 @@ __device__ __forceinline__ void apply_copied(const KernelArgs &args, const Work 
     }
 }
 
-// With the true maximum as reference where it is larger. Its weight is 1 to 2^-24 of the reference,
-// which the FMA joins with an unrounded product; in 16 bits that is exactly 1 up to references of
-// thousands. `factor` is what sums and output so far are to be multiplied by (the sums are).
+// With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the
+// product with the scale were joined with the reference in one FMA. `factor` is what sums and
+// output so far are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
                                               const Rows &given, const Stage &stage, int slot,
                                               int kv0, Scores &s, RowState &state, Weights &p,
@@ -164,14 +164,14 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
 {
     Rows late;
     const Rows &rows = rows_now(args, w, given, late);
-    const float multiplier = exact_multiplier(args, w, s);
     Tops tops;
     if (kPlanes && w.is_copied())
         apply_copied(args, w, rows, stage, slot, kv0, s, tops);
     else
-        apply_tile<true, kMasks>(args, w, rows, stage, slot, kv0, s, tops);
+        apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][2] = {};
     raise_references(tops, multiplier, 0.0f, state, offset, factor);
 #pragma unroll
