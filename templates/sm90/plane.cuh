@@ -31,9 +31,10 @@ template <class V> struct PlaneItem<true, V> {
     __device__ __forceinline__ void find_plane(const Args &args, const Variant::Tile &t)
     {
         constexpr int kFar = 1 << 30; // behind any tensor, and far from overflow
-        copied = args.tensors[V::Plane::kTensor].copied;
         plane_place = extra_place<typename V::Plane>(args, t);
         plane_first = max(-kFar, min(V::Plane::first(args, t), kFar));
+        // TMA takes no box that begins between multiples of 16 bytes (an illegal instruction).
+        copied = args.tensors[V::Plane::kTensor].copied && plane_first % (16 / kPlaneBytes) == 0;
     }
 };
 

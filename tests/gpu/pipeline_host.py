@@ -145,6 +145,7 @@ MUTATIONS = [
     (PRODUCER, "tile * kTileN, tiles.plane(slot), c.table_full", "0, tiles.plane(slot), c.table_full", "tags.plane4.2.1"),
     (SHAPE_FILE, "init(kPlanes ? 33 : 32)", "init(32)", "tags.plane2.2.2"),
     (PLANE_FILE, "copied = args.tensors[V::Plane::kTensor].copied", "copied = true", "tags.plane4.2.1"),
+    (PLANE_FILE, " && plane_first % (16 / kPlaneBytes) == 0", "", "tags.plane2.2.2"),
     (PLANE_FILE, "mbarrier_expect(full, kPlaneSlotBytes)", "mbarrier_expect(full, kPlanePanelBytes)", "tags.plane2.3.1"),
     (PLANE_FILE, "w.plane_first + kv0 + i", "kv0 + i", "tags.plane2.3.1"),
     (PLANE_FILE, "i * (kPlaneWidth / kPlaneBytes)", "i * kPlaneWidth", "tags.plane2.2.80"),

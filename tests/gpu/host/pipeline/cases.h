@@ -372,8 +372,8 @@ template <class Args> static void place_plane(Args &a)
         const int column = static_cast<int>(i % pitch),
                   h = heads == 1 ? 0 : i / pitch / batches / rows, last = heads == 1 ? a.H - 1 : h,
                   row = i / pitch / batches % rows;
-        const bool none = row < h - 3 || row >= a.Sq + last - 3 || column < 5 * h - 7 ||
-                          column >= a.Skv + 5 * last - 7;
+        const bool none = row < h - 3 || row >= a.Sq + last - 3 || column < 8 * h - 8 + h / 3 * 3 ||
+                          column >= a.Skv + 8 * last - 8 + last / 3 * 3;
         const float value =
             column >= columns ? 1e30f
             : none            ? NAN

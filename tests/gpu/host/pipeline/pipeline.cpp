@@ -89,6 +89,8 @@ static void load_plane_box(const Args &a, const HostMap &map, const simt::Load &
             simt::note("a tensor is copied that has no map");
         if (load.dst % 128 || load.at[4])
             simt::note("a box is copied to what is no multiple of 128 bytes, or from elsewhere");
+        if (load.at[0] * kPlaneBytes % 16)
+            simt::note("a box begins between multiples of 16 bytes");
         constexpr int kWidth = kPlaneWidth / kPlaneBytes;
         for (int i = 0; i < map.rows * kWidth; ++i) {
             const int r = i / kWidth, col = i % kWidth;
@@ -442,8 +444,9 @@ static void check_plane(const Args &args, const Work &w, const Stage &stage, int
         const unsigned at = plane_beside(stage, slot) + byte / kPlaneWidth * kPlanePanelBytes +
                             r * kPlaneWidth + byte % kPlaneWidth;
         const facc_captured &t = args.tensors[0];
-        const unsigned want = plane_element(args, {kv0 + col + 5 * w.h - 7, w.q0 + r + w.h - 3,
-                                                   t.stride[0] ? w.h : 0, t.stride[2] ? w.b : 0});
+        const unsigned want =
+            plane_element(args, {kv0 + col + 8 * w.h - 8 + w.h / 3 * 3, w.q0 + r + w.h - 3,
+                                 t.stride[0] ? w.h : 0, t.stride[2] ? w.b : 0});
         if (memcmp(&want, simt::m.cta->shared + swizzled(at, kPlaneWidth), kPlaneBytes))
             simt::fail(simt::text("row %d column %d of KV tile %d is not the tensor's", r, col,
                                   kv0 / kTileN));

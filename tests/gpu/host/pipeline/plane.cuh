@@ -1,5 +1,6 @@
-// score + bias[h][q + h - 3][b][kv + 5 h - 7], 0 outside the tensor, whose tiles are copied, of f32
-// or bf16 elements (HOST_PLANE_TYPE); HOST_CAUSAL: under q >= kv.
+// score + bias[h][q + h - 3][b][kv + 8 h - 8 + h // 3 * 3], 0 outside the tensor, whose tiles are
+// copied where that begins a unit of 16 bytes, of f32 or bf16 elements (HOST_PLANE_TYPE);
+// HOST_CAUSAL: under q >= kv.
 #pragma once
 #define Variant BiasVariant
 #include "tests/gpu/variants/bias.cuh"
@@ -27,7 +28,7 @@ struct Variant : BiasVariant {
     struct Plane : PlaneRows {
         static constexpr int kType = HOST_PLANE_TYPE;
         static constexpr bool kOffset = true;
-        static int first(const KernelArgs &, const Tile &t) { return 5 * t.h - 7; }
+        static int first(const KernelArgs &, const Tile &t) { return 8 * t.h - 8 + t.h / 3 * 3; }
     };
 
     static Tile tile(const KernelArgs &, int b, int h)
