@@ -274,6 +274,12 @@ typedef struct facc_variant {
                              by tile: launches bring no args.v_image. Faster
                              where few queries read each key: facc_transposes_v.
                              0: a launch transposes V first, or has its image */
+    int32_t exact_peaks;  /* FP8; nonzero: in rows that few keys carry, weights
+                             are relative to the row's maximum, whose own is
+                             then exact: 0.7 of a kernel's error where Q and K
+                             have outliers, for 13 to 18 % more time there and
+                             some percent without any. 0: where it is quick */
+    int32_t reserved0;
 } facc_variant;
 #define FACC_VARIANT_INIT FACC_STRUCT_INIT(facc_variant)
 

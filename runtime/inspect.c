@@ -177,6 +177,8 @@ static void explain_selection(const facc_program *p, const struct plans *plans,
                         ? "the kernel transposes it tile by tile"
                         : "a launch transposes it first unless its image is "
                           "given");
+    if (c->exact_peaks)
+        strbuf_add(b, "  weights that carry a row are rounded exactly\n");
     if (c->dropout)
         strbuf_add(b, "  with dropout: Philox-4x32-10, 16 bits for each "
                       "weight\n");
@@ -270,6 +272,7 @@ static bool add_kernel(cJSON *o, const struct plans *plans)
            cJSON_AddBoolToObject(k, "sinks", c->sinks) &&
            cJSON_AddBoolToObject(k, "dropout", c->dropout) &&
            cJSON_AddBoolToObject(k, "transposes_v", c->transposes_v) &&
+           cJSON_AddBoolToObject(k, "exact_peaks", c->exact_peaks) &&
            cJSON_AddBoolToObject(k, "scheduled", plan->facts.scheduled);
 }
 

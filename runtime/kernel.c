@@ -86,12 +86,14 @@ static bool captures_fit(const facc_program *p, bool fp8, struct diag *d)
 
 static bool fp8_fits(const facc_variant *v, struct diag *d)
 {
-    if ((!v->block_scales && !v->transposes_v) ||
-        dtype_is_fp8((enum dtype)v->dtype))
+    const char *name = v->block_scales   ? "block_scales"
+                       : v->transposes_v ? "transposes_v"
+                       : v->exact_peaks  ? "exact_peaks"
+                                         : NULL;
+    if (!name || dtype_is_fp8((enum dtype)v->dtype))
         return true;
     return diag_set(d, FACC_ERR_ARGUMENT, stage_name, NULL, 0,
-                    "variant.%s is for e4m3 and e5m2, dtype is %s",
-                    v->block_scales ? "block_scales" : "transposes_v",
+                    "variant.%s is for e4m3 and e5m2, dtype is %s", name,
                     facc_dtype_name(v->dtype));
 }
 
@@ -135,6 +137,7 @@ static bool configure(const facc_program *p, const facc_variant *v, int arch,
     plan->config.packed = v->packed != 0;
     plan->config.sinks = v->sinks != 0;
     plan->config.block_scales = v->block_scales != 0;
+    plan->config.exact_peaks = v->exact_peaks != 0;
     plan->config.dropout = v->dropout != 0;
     plan->config.full_blocks_partial =
         plan->config.block_mask && p->compiled->facts.score_masks;
@@ -162,6 +165,7 @@ bool kernel_configure(facc_ctx *ctx, const facc_program *p,
     memset(plans, 0, sizeof *plans);
     if (!versioned_read(&v, sizeof v, variant, "facc_variant", d) ||
         !fp8_fits(&v, d) || !dropout_fits(&v, d) ||
+        !reserved_is_zero(v.reserved0, "facc_variant.reserved0", d) ||
         !kernel_arch(ctx, v.arch, v.device, &arch, d))
         return false;
     const int n = select_families(&v, arch, family, d);

@@ -79,10 +79,11 @@ static bool add_line(struct lines *set, const char *line, size_t size,
     E(block_scales)                                                            \
     E(centred_v)                                                               \
     E(dropout)                                                                 \
-    E(transposes_v)
-_Static_assert(offsetof(facc_variant, transposes_v) + sizeof(int32_t) ==
+    E(transposes_v)                                                            \
+    E(exact_peaks)
+_Static_assert(offsetof(facc_variant, reserved0) + sizeof(int32_t) ==
                    sizeof(facc_variant),
-               "a field behind transposes_v: VARIANT_INTS lacks it");
+               "a field behind exact_peaks: VARIANT_INTS lacks it");
 
 static bool add_dtype(cJSON *o, const char *name, facc_dtype t)
 {

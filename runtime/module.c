@@ -77,8 +77,8 @@ _Static_assert(sizeof(struct unit_config){"",    DTYPE_F16, DTYPE_F16, 0,
                                           0,     false,     0,         0,
                                           false, false,     false,     false,
                                           false, false,     false,     false,
-                                          false, 0,         0,         NULL} >
-                   0,
+                                          false, false,     0,         0,
+                                          NULL} > 0,
                "compare it, too");
 
 static bool same_config(const struct unit_config *a,
@@ -95,8 +95,9 @@ static bool same_config(const struct unit_config *a,
            a->full_blocks_partial == b->full_blocks_partial &&
            a->sinks == b->sinks && a->block_scales == b->block_scales &&
            a->promotes == b->promotes && a->transposes_v == b->transposes_v &&
-           a->dropout == b->dropout && a->rounding == b->rounding &&
-           a->plane_bytes == b->plane_bytes && a->dot == b->dot;
+           a->exact_peaks == b->exact_peaks && a->dropout == b->dropout &&
+           a->rounding == b->rounding && a->plane_bytes == b->plane_bytes &&
+           a->dot == b->dot;
 }
 
 /* The table's lock guards the lists of all programs: nobody holds it for long,

@@ -174,13 +174,14 @@ static void write_command(const struct request *r, char *out, size_t size)
         snprintf(tensors, sizeof tensors, " --dtype %s%s --head-dim %d/%d",
                  dtype_name(c->dtype), o, c->head_dim, c->head_dim_v);
     snprintf(
-        out, size, "facc compile %.250s%s --arch %d%s%s%s%s%s%s%s%s",
+        out, size, "facc compile %.250s%s --arch %d%s%s%s%s%s%s%s%s%s",
         strcmp(name, "expression") == 0 ? "FILE" : name, tensors, r->plan->arch,
         c->packed ? " --packed" : "", c->block_mask ? " --block-mask" : "",
         c->sinks ? " --with-sinks" : "", c->dropout ? " --with-dropout" : "",
         c->block_scales ? " --per 128" : "",
         dtype_size(c->dtype) == 1 && !c->promotes ? " --centre-v" : "",
         c->transposes_v ? " --transpose-v" : "",
+        c->exact_peaks ? " --exact-peaks" : "",
         c->check_bounds ? " --check-bounds" : "");
 }
 

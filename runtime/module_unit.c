@@ -109,10 +109,10 @@ void module_summarise(const struct request *r, char *out, size_t size)
     if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " %s %d/%d", dtype_name(c->dtype),
                  c->head_dim, c->head_dim_v);
-    snprintf(out, size, "%s%s sm_%d%s%s%s%s %.80s", c->family, tensors,
+    snprintf(out, size, "%s%s sm_%d%s%s%s%s%s %.80s", c->family, tensors,
              r->plan->arch, c->packed ? " packed" : "",
              c->block_mask ? " block-mask" : "", c->sinks ? " sinks" : "",
-             c->dropout ? " dropout" : "",
+             c->dropout ? " dropout" : "", c->exact_peaks ? " exact-peaks" : "",
              name ? name + 1 : r->program->compiled->name);
     utf8_repair(out); /* it goes into JSON; the name may be cut */
 }

@@ -30,6 +30,7 @@ struct unit_config {
     bool block_scales; /* FP8: launches bring descales of blocks of rows */
     bool promotes;     /* FP8: launches may ask for facc_fp8.promote_tiles */
     bool transposes_v; /* FP8: launches bring V as it is, not its image */
+    bool exact_peaks;  /* FP8: weights that carry a row are rounded exactly */
     bool dropout;      /* launches say which weights are dropped */
     unsigned rounding; /* family "quantize": bits of enum emit_rounding */
     int plane_bytes; /* family sm90: of an element of the captured tensor whose

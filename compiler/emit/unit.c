@@ -77,6 +77,8 @@ static void add_fp8(const struct unit_config *c, struct strbuf *out)
                 emit_bool(c->promotes));
     strbuf_addf(out, "constexpr bool kTransposesV = %s;\n",
                 emit_bool(c->transposes_v));
+    strbuf_addf(out, "constexpr bool kExactPeaks = %s;\n",
+                emit_bool(c->exact_peaks));
 }
 
 bool emit_scheduled(const struct verdict_program *v,

@@ -72,7 +72,7 @@ struct options {
     const char *descale; /* quantize */
     int descale_block;   /* rows; 0: not given */
     const char *per;     /* "tensor", "head" or rows: what shares a scale */
-    bool hadamard, power_of_two, centre_v;
+    bool hadamard, power_of_two, centre_v, exact_peaks;
     bool has_scale;
     double scale;
     facc_dtype dtype;   /* 0: by the files and the device */
@@ -122,7 +122,7 @@ int options_parse(const struct command *c, int argc, char **argv,
         "cu-seqlens-kv", "seqused-q", "seqused-kv", "sinks", "dropout",        \
         "dropout-seed", "dropout-offset", "family", "descale-q", "descale-k",  \
         "descale-v", "descale-block", "v-mean", "v-image", "per", "hadamard",  \
-        "centre-v"
+        "centre-v", "exact-peaks"
 bool cli_parse_int(const char *text, int64_t *out); /* whole text, base 10 */
 bool cli_looks_int(const char *text); /* digits and a sign, of any size */
 /* Locale-free. No infinity that is not written as one. */

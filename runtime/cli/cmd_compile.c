@@ -35,6 +35,8 @@ static const char help[] =
     "                     without channel means\n"
     "  --transpose-v      FP8: kernels that transpose V themselves, for calls\n"
     "                     of few queries to each key\n"
+    "  --exact-peaks      FP8: kernels of less error, in more time, in rows\n"
+    "                     that few keys carry\n"
     "  --with-dropout     kernels with dropout, by each call's probability\n"
     "  --check-bounds     checked debug builds\n"
     "  --layout any       for sm_90: code of family sm90, and of sm80 for\n"
@@ -52,11 +54,11 @@ static const char help[] =
     "         facc compile --manifest m.jsonl\n";
 
 static const char *const allowed[] = {
-    "score",        "mask",        "tensor",     "param",     "dtype",
-    "head-dim",     "arch",        "jobs",       "json",      "check-bounds",
-    "packed",       "block-mask",  "with-sinks", "per",       "centre-v",
-    "with-dropout", "layout",      "family",     "out-dtype", "manifest",
-    "memory",       "transpose-v", NULL};
+    "score",        "mask",        "tensor",      "param",     "dtype",
+    "head-dim",     "arch",        "jobs",        "json",      "check-bounds",
+    "packed",       "block-mask",  "with-sinks",  "per",       "centre-v",
+    "with-dropout", "layout",      "family",      "out-dtype", "manifest",
+    "memory",       "transpose-v", "exact-peaks", NULL};
 
 static int print_json(const struct grid *g)
 {
@@ -81,6 +83,7 @@ static int print_json(const struct grid *g)
         cJSON_AddBoolToObject(j, "sinks", t->variant.sinks);
         cJSON_AddBoolToObject(j, "dropout", t->variant.dropout);
         cJSON_AddBoolToObject(j, "block_mask", t->variant.block_mask);
+        cJSON_AddBoolToObject(j, "exact_peaks", t->variant.exact_peaks);
         if (t->quantize.from) {
             cJSON_AddBoolToObject(j, "hadamard", t->quantize.hadamard);
             cJSON_AddBoolToObject(j, "mean", t->quantize.mean);
@@ -298,7 +301,7 @@ static int check_usage(const struct options *o)
         (o->n_positional || expressions || o->dtypes || o->head_dims ||
          o->out_dtype || o->packed || o->block_mask || o->with_sinks ||
          o->with_dropout || o->per || o->centre_v || o->transpose_v ||
-         o->check_bounds || o->layout || o->family))
+         o->exact_peaks || o->check_bounds || o->layout || o->family))
         return cli_usage(&command_compile,
                          "--manifest has its own programs and variants: only "
                          "--arch, --jobs, --memory and --json go with it");

@@ -20,7 +20,8 @@ static const char help[] =
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --check-bounds\n"
     "  --packed   --block-mask   --with-sinks   --with-dropout   --family "
     "sm80\n"
-    "  --per N   --centre-v   --transpose-v   as in facc compile\n"
+    "  --per N   --centre-v   --transpose-v   --exact-peaks\n"
+    "  as in facc compile\n"
     "  --timings  of FILE.lua: how long that takes instead of the text\n"
     "\n"
     "example: facc emit --score 'score + 0.1 * (kv - q)' --what variant\n";
@@ -29,7 +30,8 @@ static const char *const allowed[] = {
     "what",       "score",      "mask",     "tensor",       "param",
     "dtype",      "arch",       "head-dim", "check-bounds", "packed",
     "block-mask", "with-sinks", "per",      "centre-v",     "with-dropout",
-    "out-dtype",  "family",     "timings",  "transpose-v",  NULL};
+    "out-dtype",  "family",     "timings",  "transpose-v",  "exact-peaks",
+    NULL};
 
 static bool parse_what(const char *text, facc_dump *out)
 {

@@ -21,6 +21,7 @@ static const char help[] =
     "  --packed   --block-mask   --with-sinks   --with-dropout\n"
     "  --layout aligned   --family sm80   --per N   --centre-v   "
     "--transpose-v\n"
+    "  --exact-peaks\n"
     "  as in facc compile; --transpose-v: with sizes if calls of these do\n"
     "\n"
     "With sizes, the roofline of that call: cells that count, FLOP, bytes of\n"
@@ -38,19 +39,14 @@ static const char help[] =
     "example: facc explain examples/alibi.lua --head-dim 64\n"
     "example: facc explain --mask 'q >= kv' --random 2,16,16,8192,8192,128\n";
 
-static const char *const allowed[] = {"score",        "mask",
-                                      "tensor",       "param",
-                                      "dtype",        "head-dim",
-                                      "arch",         "json",
-                                      "packed",       "block-mask",
-                                      "with-sinks",   "per",
-                                      "centre-v",     "with-dropout",
-                                      "layout",       "out-dtype",
-                                      "family",       "random",
-                                      "gpu",          "picture",
-                                      "cu-seqlens-q", "cu-seqlens-kv",
-                                      "seqused-q",    "seqused-kv",
-                                      "transpose-v",  NULL};
+static const char *const allowed[] = {
+    "score",        "mask",          "tensor",     "param",
+    "dtype",        "head-dim",      "arch",       "json",
+    "packed",       "block-mask",    "with-sinks", "per",
+    "centre-v",     "with-dropout",  "layout",     "out-dtype",
+    "family",       "random",        "gpu",        "picture",
+    "cu-seqlens-q", "cu-seqlens-kv", "seqused-q",  "seqused-kv",
+    "transpose-v",  "exact-peaks",   NULL};
 
 /* --- the roofline of a call -------------------------------------------------
  */

@@ -44,6 +44,8 @@ static const char help[] =
     "                         for all, each head or N rows; --hadamard "
     "spreads\n"
     "                         outliers of Q and K, --centre-v takes V's means\n"
+    "  --exact-peaks          FP8 on the GPU: less error where few keys carry\n"
+    "                         a row, in more time\n"
     "  --scale X              softmax scale; default 1/sqrt(D)\n"
     "  --dtype T              f32 f16 bf16 e4m3 e5m2 (FP8: NAME.npy:e4m3);\n"
     "                         default: the files' type, bf16 on the GPU\n"

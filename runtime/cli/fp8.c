@@ -154,10 +154,13 @@ int fp8_load(const struct command *c, const struct options *o, struct job *job)
     const facc_args *a = &job->args;
     const facc_tensor *const scales[3] = {a->descale_q, a->descale_k,
                                           a->descale_v};
+    if (!rc && o->exact_peaks && !is_fp8(a->q.dtype))
+        return cli_usage(c, "--exact-peaks is for e4m3 and e5m2");
     for (int i = 0; i < 3; i++)
         if (scales[i] && scales[i]->rank == 3)
             job->variant.block_scales = 1;
     job->variant.centred_v = a->v_mean != NULL;
+    job->variant.exact_peaks = o->exact_peaks;
     fp8_choose(&job->variant, a->q.dtype, a->q.shape[3], q_rows(a),
                a->k.shape[2]);
     job->variant.transposes_v &= a->v_image == NULL;

@@ -76,6 +76,7 @@ enum option_id {
     OPT_POWER_OF_TWO,
     OPT_CENTRE_V,
     OPT_TRANSPOSE_V,
+    OPT_EXACT_PEAKS,
     OPT_REBUILD,
     OPT_END
 };
@@ -147,6 +148,7 @@ static const struct option all_options[] = {
     {"power-of-two", no_argument, NULL, OPT_POWER_OF_TWO},
     {"centre-v", no_argument, NULL, OPT_CENTRE_V},
     {"transpose-v", no_argument, NULL, OPT_TRANSPOSE_V},
+    {"exact-peaks", no_argument, NULL, OPT_EXACT_PEAKS},
     {"rebuild", no_argument, NULL, OPT_REBUILD},
 };
 enum { N_OPTIONS = sizeof all_options / sizeof all_options[0] };
@@ -439,6 +441,7 @@ static bool *flag_of(int id, struct options *o)
            : id == OPT_POWER_OF_TWO ? &o->power_of_two
            : id == OPT_CENTRE_V     ? &o->centre_v
            : id == OPT_TRANSPOSE_V  ? &o->transpose_v
+           : id == OPT_EXACT_PEAKS  ? &o->exact_peaks
            : id == OPT_REBUILD      ? &o->rebuild
                                     : NULL;
 }

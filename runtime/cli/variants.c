@@ -91,6 +91,7 @@ facc_variant variants_make(const struct options *o,
     v.sinks = o->with_sinks;
     v.centred_v = o->centre_v;
     v.transposes_v = o->transpose_v;
+    v.exact_peaks = o->exact_peaks;
     v.block_scales = o->per && cli_looks_int(o->per);
     v.dropout = o->with_dropout;
     v.layout = o->layout;

@@ -22,6 +22,10 @@ constexpr float kLargest = 448.0f;
 // the reference, and so exactly 2^kTop.
 constexpr float kMostShare = 4.0f;
 
+// kExactPeaks: instead, of a mean tile before, or of all of them if that is more (tiles that grow
+// step by step are no such case); then of single weights, which may be kMostOfSum of that.
+constexpr float kMostTimes = 4.0f, kLeastShare = 0.15f, kMostOfSum = 0.75f;
+
 // A fragments, e4m3: register 2 m + half has columns 16 m + 2 t, the next, and those 8 further.
 using Weights = unsigned[kTileN / 8];
 
@@ -91,10 +95,31 @@ __device__ __forceinline__ bool saturated(const Weights &p)
     return (top & 0x80808080u) != 0;
 }
 
+// A weight of a row is `most` or more; or 448, as above. Weights are in the order of their bytes.
+__device__ __forceinline__ bool any_of(const Weights &p, int half, float most)
+{
+    const unsigned up = 0x80808080u - pack_e4m3(most, most, most, most);
+    unsigned top = 0;
+#pragma unroll
+    for (int m = 0; m < kTileN / 16; ++m)
+        top |= p[2 * m + half] + up;
+    return (top & 0x80808080u) != 0;
+}
+
 // What a thread's sum of a row's weights in a tile may be.
 __device__ __forceinline__ float most_sum(float sum)
 {
     return fmaxf(kMostShare * sum, kTopWeight);
+}
+
+// A tile's sums join those of its rows. Of all of them the next may have the share
+// 1 / share_inverse: kMostTimes over the number of tiles, and kLeastShare at least.
+__device__ __forceinline__ void add_tile(const float (&total)[2], RowState &state)
+{
+    state.sum[0] += total[0];
+    state.sum[1] += total[1];
+    if constexpr (kExactPeaks)
+        state.share_inverse = fminf(state.share_inverse + 1.0f / kMostTimes, 1.0f / kLeastShare);
 }
 
 // Against the references as they are. total: of the weights of this thread, for state.sum. False
@@ -134,15 +159,30 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
         if constexpr (kNarrow)
             if (!(widest <= Variant::narrow_limit(args, w.t)))
                 total[half] = __int_as_float(0x7f800000);
-        good &= total[half] <= fminf(most_sum(state.sum[half]), kLargest);
+        if constexpr (kExactPeaks) // no quotient: that unit is busy with exponentials
+            good &= (total[half] <= kLargest) &
+                    (total[half] * state.share_inverse <=
+                     fmaxf(state.sum[half], kTopWeight * state.share_inverse));
+        else
+            good &= total[half] <= fminf(most_sum(state.sum[half]), kLargest);
     }
     return !__any_sync(~0u, !good);
 }
 
-// A sum of more than 448 may be of weights that all are less.
+// A sum of more than 448 may be of weights that all are less; and one that is too large for its
+// row, if not infinite, of weights that all are small.
 __device__ __forceinline__ bool weights_hold(const RowState &state, const Weights &p,
                                              const float (&total)[2])
 {
+    if constexpr (kExactPeaks) {
+        const float share = kMostOfSum * facc_rcp(state.share_inverse);
+        bool good = true;
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            good &= (total[half] < __int_as_float(0x7f800000)) &
+                    !any_of(p, half, fmaxf(share * state.sum[half], kTopWeight));
+        return !__any_sync(~0u, !good);
+    }
     const bool good = (total[0] <= most_sum(state.sum[0])) & (total[1] <= most_sum(state.sum[1]));
     return !__any_sync(~0u, !good | saturated(p));
 }

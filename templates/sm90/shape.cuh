@@ -26,6 +26,7 @@
 constexpr bool kFp8 = true;
 #else
 constexpr bool kFp8 = false, kBlockScales = false, kPromotes = false, kTransposesV = false;
+constexpr bool kExactPeaks = false;
 #endif
 
 constexpr int kGroups = kWarps / 4 - 1;
@@ -160,8 +161,9 @@ struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBloc
 
 // Of one thread, for its rows g and g + 8.
 struct RowState {
-    float reference[2]; // in log2 units; -inf until a score counts
-    float sum[2];       // of weights 2^(score - reference), of this thread's columns only
+    float reference[2];  // in log2 units; -inf until a score counts
+    float sum[2];        // of weights 2^(score - reference), of this thread's columns only
+    float share_inverse; // kExactPeaks: see add_tile
 };
 
 // What is kept of a row while its output waits to be written.

@@ -374,6 +374,16 @@ want 0 'the kernel transposes it tile by tile' "$facc" explain --mask 'q >= kv' 
 want 0 'a launch transposes it first' "$facc" explain --mask 'q >= kv' --dtype e4m3 --random 1,16,2,2048,2048,128
 want 0 '"transposes_v":.true' "$facc" explain --mask 'q >= kv' --dtype e4m3 --transpose-v --json
 want 1 'transposes_v is for e4m3 and e5m2' "$facc" explain --mask 'q >= kv' --transpose-v
+# rows that few keys carry
+want 0 'weights that carry a row are rounded exactly' "$facc" explain --mask 'q >= kv' --dtype e4m3 --exact-peaks
+want 0 '"exact_peaks":.true' "$facc" explain --mask 'q >= kv' --dtype e4m3 --exact-peaks --json
+want 0 'kExactPeaks = true' "$facc" emit --mask 'q >= kv' --what config --dtype e4m3 --exact-peaks
+want 0 'kExactPeaks = false' "$facc" emit --mask 'q >= kv' --what config --dtype e4m3
+want 1 'exact_peaks is for e4m3 and e5m2, dtype is bf16' "$facc" emit --mask 'q >= kv' --what config --exact-peaks
+want 1 'facc compile FILE --dtype e4m3 --out-dtype bf16 --head-dim 64/64 --arch 90 --centre-v --exact-peaks"' \
+    env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile --score 'score' --dtype e4m3 --centre-v --exact-peaks --head-dim 64
+want 0 TFLOP "$facc" bench $qkv --dtype e4m3 --per head --exact-peaks --rounds 1
+want 2 '--exact-peaks is for e4m3 and e5m2' "$facc" run $qkv --exact-peaks --stats
 want 1 'hadamard: D is 16' "$facc" quantize q.npy --hadamard -o x.npy --descale y.npy
 want 1 'mean and hadamard exclude' "$facc" quantize q.npy --hadamard --v-mean m.npy -o x.npy --descale y.npy
 want 2 'one IN.npy is wanted' "$facc" quantize -o x.npy --descale y.npy

@@ -157,7 +157,8 @@ def judge(c, compiled, allowed):
         if parted is not None and parted > GUARDS:
             warnings = [*warnings, f"{parted} guards of lanes that part, more than {GUARDS}"]
     label = (f"sm_{c['arch']} D {c['D']}/{c['Dv']} {c['dtype']}->{c['out']} {c['variant']} "
-             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}" + " transposes V" * c.get("transposes", False))
+             f"{c['m']}x{c['n']} w{c['warps']} s{c['stages']}" + " transposes V" * c.get("transposes", False) +
+             " exact peaks" * c.get("peaks", False))
     bad = cubin is None or spill > allowed or (stack > 0 and allowed == 0) or bool(warnings)
     return bad, f"{label}: {registers} registers, {spill} B spilled, {stack} B stack" + \
         "".join(" " + w for w in warnings) + ("" if cubin else "\n" + log[:1000])
@@ -234,6 +235,7 @@ def cases_sm90(select, wgmma, everything):
             for inside in (False, True):
                 yield dict(configure(select, dtype, out, d, d, 90, "plain", wgmma, centred), block_scales=blocks,
                            transposes=inside)
+            yield dict(configure(select, dtype, out, d, d, 90, "plain", wgmma, centred), block_scales=blocks, peaks=True)
         for variant in FP8_VARIANTS if everything else ():
             for inside in (False, True):
                 yield dict(configure(select, "e4m3", "bf16", d, d, 90, variant, wgmma, True), transposes=inside)

@@ -82,14 +82,14 @@ FP8 = {"2.1": dict(D=160, Dv=48, out="f32"), "2.2": dict(D=64, Dv=64, n=64), "3.
        "3.2": dict(D=64, Dv=80), "3.2.4": dict(D=64, Dv=64)}
 FP8_PROGRAMS = ["plain.3.2.4", "plain.2.1+promotes", "causal.3.1+promotes", "alibi.3.2", "alibi.3.2.4+blocks", "softcap.2.2",
                 "bias.3.1+blocks", "packed.2.2", "packed_causal.3.1+promotes", "packed.3.2+blocks+promotes", "reverse.2.2+promotes",
-                "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks", "t5.3.1", "relative.2.2+blocks"] + [
+                "tables.3.2", "tables.2.1+blocks", "plain.2.2+blocks", "t5.3.1", "relative.2.2+blocks", "causal.2.2+peaks"] + [
                     f"{name}+transposes" for name in (
                         "plain.3.2.4", "plain.2.2+promotes", "causal.2.1", "alibi.3.2.4+blocks", "packed.2.2", "packed_causal.3.1+promotes",
                         "reverse.2.2", "tables.3.2", "tables.2.1+blocks", "bias.3.1")]
 # file, text, in its place, a program that must find it
 VISITS, MAINLOOP, PRODUCER = "sm90/visits.cuh", "sm90/mainloop.cuh", "sm90/producer.cuh"
 PLANE_FILE, SHAPE_FILE = "sm90/plane.cuh", "sm90/shape.cuh"
-FP8_FILE = "sm90/fp8.cuh"
+FP8_FILE, FP8_SOFTMAX = "sm90/fp8.cuh", "sm90/fp8_softmax.cuh"
 VARIANT_MATH = "common/variant_math.cuh"
 SCHEDULER, EPILOGUE = "sm90/scheduler.cuh", "sm90/epilogue.cuh"
 SOFTMAX_FILE, REFERENCES, TABLES, DROPOUT_FILE = ("sm90/softmax.cuh", "sm90/references.cuh", "common/tables.cuh",
@@ -189,6 +189,9 @@ MUTATIONS = [
     (FP8_FILE, "tiles.v(slot), part);", "tiles.v(slot), 0);", "fp8.plain.3.2.4+transposes"),
     (FP8_FILE, "(row >> 2 ^ (matrix & 1))", "(matrix & 1)", "fp8.causal.2.1+transposes"),
     (FP8_FILE, "half = (down + i) % 2;", "half = i % 2;", "fp8.causal.2.1+transposes"),
+    # rows that few keys carry
+    (FP8_SOFTMAX, "!any_of(p, half, fmaxf(share * state.sum[half], kTopWeight));", "true;", "fp8.causal.2.2+peaks"),
+    (FP8_SOFTMAX, "top |= p[2 * m + half] + up;", "top |= p[2 * m] + up;", "fp8.causal.2.2+peaks"),
     # items and Q
     (VISITS, "if (holds)\n                    return kNextBehind;", "", "tags.listed.2.1"),
     (VISITS, "c_.q_full[items_ % kQBuffers][group_].wait_full(items_, kQBuffers);", ";",
@@ -288,7 +291,8 @@ def build(folder, name, templates, changes=()):
             D = {"2.1": 256, "2.2": 128}.get(shape, 64)
             config.update(D=D, Dv=D)
         texts = {"facc_config.cuh": config_text(dict(config, dtype="e4m3", block_scales="blocks" in name,
-                                                           promotes="promotes" in name, transposes="transposes" in name)),
+                                                           promotes="promotes" in name, transposes="transposes" in name,
+                                                           peaks="peaks" in name)),
                  "facc_variant.cuh": fp8_variant(texts["facc_variant.cuh"])}
     with open(os.path.join(templates, "sm90", "fp8_forward.cu" if kind == "fp8" else "forward.cu")) as f:
         texts["forward_host.cuh"] = f.read()

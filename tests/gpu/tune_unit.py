@@ -28,6 +28,7 @@ constexpr int kElementE4m3 = 3, kElementE5m2 = 4;
 constexpr bool kBlockScales = {"true" if c.get("block_scales") else "false"};
 constexpr bool kPromotes = {"true" if c.get("promotes") else "false"};
 constexpr bool kTransposesV = {"true" if c.get("transposes") else "false"};
+constexpr bool kExactPeaks = {"true" if c.get("peaks") else "false"};
 """
 
 

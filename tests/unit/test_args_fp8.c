@@ -266,6 +266,10 @@ START_TEST(of_another_variant)
     c.variant.transposes_v = 1;
     ck_assert_int_eq(check(&c, &err), FACC_ERR_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(err.message, "transposes_v is for e4m3"));
+    c.variant.transposes_v = 0;
+    c.variant.exact_peaks = 1;
+    ck_assert_int_eq(check(&c, &err), FACC_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(err.message, "exact_peaks is for e4m3"));
     close_call(&c);
 }
 END_TEST

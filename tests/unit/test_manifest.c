@@ -109,12 +109,20 @@ START_TEST(round_trip)
     facc_variant w = plain(80);
     w.packed = 1;
     ask(ctx, p, &w);
+    facc_variant e = plain(90); /* its template is not in the fixture's */
+    facc_kernel *k;
+    e.dtype = FACC_E4M3;
+    e.out_dtype = FACC_F16;
+    e.head_dim_v = 64;
+    e.block_scales = e.centred_v = e.transposes_v = e.exact_peaks = 1;
+    ck_assert_int_eq(facc_kernel_get(&k, ctx, p, &e, &err), FACC_ERR_IO);
     struct read_back r = read_all(ctx);
-    ck_assert_int_eq(r.n, 2);
+    ck_assert_int_eq(r.n, 3);
     ck_assert_int_eq(memcmp(&r.variant[0], &v, sizeof v), 0);
     w.head_dim_v = 64; /* told in full */
     ck_assert_int_eq(memcmp(&r.variant[1], &w, sizeof w), 0);
-    for (int i = 0; i < 2; i++) {
+    ck_assert_int_eq(memcmp(&r.variant[2], &e, sizeof e), 0);
+    for (int i = 0; i < 3; i++) {
         ck_assert_str_eq(r.program[i], "dir x/\xc3\xbc \"a.lua");
         ck_assert_str_eq(r.text[i], lua);
     }

@@ -124,6 +124,10 @@ START_TEST(reserved_fields)
     ck_assert_int_eq(facc_cpu_attention(c.ctx, c.program, &c.args, NULL, &err),
                      FACC_ERR_UNSUPPORTED);
     c.args.reserved0 = 0;
+    c.variant.reserved0 = 1;
+    ck_assert_int_eq(check(&c, &err), FACC_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.message, "facc_variant.reserved0"));
+    c.variant.reserved0 = 0;
     c.variant.packed = 1;
     ck_assert_int_eq(check(&c, &err), FACC_ERR_ARGUMENT);
     c.variant.struct_size = offsetof(facc_variant, packed); /* is not read */

@@ -72,7 +72,7 @@ class variant(c.Structure):
     _fields_ = [("struct_size", size_t), ("dtype", i32), ("out_dtype", i32), ("head_dim", i32),
                 ("head_dim_v", i32), ("arch", i32), ("device", i32), ("check_bounds", i32),
                 ("block_mask", i32), ("packed", i32), ("sinks", i32), ("layout", i32), ("family", i32),
-                ("block_scales", i32), ("centred_v", i32), ("dropout", i32), ("transposes_v", i32)]
+                ("block_scales", i32), ("centred_v", i32), ("dropout", i32), ("transposes_v", i32), ("exact_peaks", i32), ("reserved0", i32)]
 
 
 class scalar_value(c.Union):

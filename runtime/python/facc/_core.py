@@ -270,7 +270,7 @@ def dtype_number(dtype, what):
 
 def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, device=0,
              check_bounds=False, block_mask=False, packed=False, layout="any", family="auto", sinks=False,
-             dropout=False, block_scales=False, centred_v=False, transposes_v=False):
+             dropout=False, block_scales=False, centred_v=False, transposes_v=False, exact_peaks=False):
     return _abi.variant(struct_size=c.sizeof(_abi.variant), dtype=dtype_number(dtype, "dtype"),
                         out_dtype=dtype_number(out_dtype, "out_dtype") if out_dtype else 0,
                         head_dim=_int32(head_dim, "head_dim"),
@@ -278,7 +278,7 @@ def _variant(dtype="bf16", head_dim=0, head_dim_v=0, out_dtype=None, arch=0, dev
                         device=_int32(device, "device"), check_bounds=bool(check_bounds),
                         block_mask=bool(block_mask), packed=bool(packed), sinks=bool(sinks),
                         block_scales=bool(block_scales), centred_v=bool(centred_v), transposes_v=bool(transposes_v),
-                        layout=_choice(_abi.LAYOUTS, layout, "layout"),
+                        exact_peaks=bool(exact_peaks), layout=_choice(_abi.LAYOUTS, layout, "layout"),
                         family=_choice(_abi.FAMILIES, family, "family"), dropout=bool(dropout))
 
 
@@ -291,8 +291,8 @@ class Kernel:
     "aligned": launches have pointers and strides of 16 bytes' multiples, so that
     no second code is needed for others), block_scales (FP8, True: descales of
     blocks of rows), centred_v (FP8, True: V has no channel means), transposes_v (FP8, True: the
-    kernel transposes V, and takes no image of it), family ("auto": the best; "sm80" or
-    "sm90" alone)."""
+    kernel transposes V, and takes no image of it), exact_peaks (FP8, True: weights that carry
+    a row are rounded exactly), family ("auto": the best; "sm80" or "sm90" alone)."""
 
     def __init__(self, program, **variant):
         self.program, context = program, program.context
