@@ -71,11 +71,11 @@ class Form:
 
 def form_of(q, k, v, score_mod, mask_mod, program, tensors, params, scale, out, return_lse, seqused_q, seqused_kv,
             context, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv, block_mask, sinks, dropout_p, seed,
-            fp8):
+            fp8, exact_peaks):
     """The Form of these arguments of attention(); None: it has none."""
     torch = sys.modules.get("torch")
     if (torch is None or type(q) is not torch.Tensor or not q.is_cuda or block_mask is not None or fp8 is not None
-            or torch.autograd.forward_ad._current_level >= 0):
+            or exact_peaks or torch.autograd.forward_ad._current_level >= 0):
         return None
     for x in scale, max_seqlen_q, max_seqlen_kv, dropout_p:
         if type(x) not in NUMBERS:

@@ -63,7 +63,7 @@ def transposes_v(q, k, cu_seqlens_q):
 
 
 def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, max_seqlen_kv,
-        block_mask, sinks, fp8=None, form=None, **call):
+        block_mask, sinks, fp8=None, form=None, exact_peaks=False, **call):
     """Output and LSE, which is None if it is not wanted. form: what the launch
     is remembered by for calls like it (_again.py)."""
     q, k, v = array(q, "q", stream), array(k, "k", stream), array(v, "v", stream)
@@ -73,6 +73,8 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
     device, dtype = cuda_index(q), dtype_name(q, "q")
     if fp8 is not None:
         dtype = fp8.name_of(dtype)
+    if exact_peaks and dtype not in ("e4m3", "e5m2"):
+        raise Error(_abi.ERR_ARGUMENT, f"exact_peaks is for e4m3 and e5m2, q is {dtype}")
     if device < 0:
         if out is None:
             out = empty_like(q, out_shape(q, v), out_dtype(dtype, False))
@@ -93,6 +95,8 @@ def run(program, q, k, v, out, return_lse, stream, cu_seqlens_q, cu_seqlens_kv, 
             more["block_scales"] = True
         if (fp8 is None or fp8.v_image is None) and is_aligned(v, "v") and transposes_v(q, k, cu_seqlens_q):
             more["transposes_v"] = True
+        if exact_peaks:
+            more["exact_peaks"] = True
     if is_aligned(q, "q") and is_aligned(k, "k") and is_aligned(v, "v") and (out is None or is_aligned(given, "out")):
         more["layout"] = "aligned"
     kernel = program.kernel(dtype=dtype, head_dim=q.shape[-1], head_dim_v=v.shape[-1],

@@ -78,6 +78,8 @@ class Fp8(unittest.TestCase):
                 np.testing.assert_allclose(facc.attention(a.data, b.data, d.data, fp8=fp8, **drop),
                                            facc.oracle(*values, **drop)[0], atol=4e-6)
                 if per == "head":
+                    peaks = facc.attention(a.data, b.data, d.data, fp8=fp8, exact_peaks=True)  # the CPU's are always exact
+                    np.testing.assert_array_equal(peaks, facc.attention(a.data, b.data, d.data, fp8=fp8))
                     close = facc.attention(a.data, b.data, d.data, fp8=facc.Fp8.of(a, b, d))
                     exact = facc.attention(q, k, v)
                     self.assertLess(np.linalg.norm(close - exact) / np.linalg.norm(exact), 0.08)
@@ -106,6 +108,7 @@ class Fp8(unittest.TestCase):
                             (lambda: facc.quantize(q.astype(np.int32)), "dtype is i32"),
                             (lambda: facc.quantize(q, hadamard=1, mean=True), "exclude each other"),
                             (lambda: facc.attention(q, k, v, fp8=facc.Fp8(np.float32(1))), "for e4m3 and e5m2"),
+                            (lambda: facc.attention(q, k, v, exact_peaks=True), "exact_peaks is for e4m3 and e5m2, q is f32"),
                             (lambda: facc.Fp8(dtype="f16"), "there are e4m3, e5m2")):
             with self.assertRaises(facc.Error) as e:
                 call()
