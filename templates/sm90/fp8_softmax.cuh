@@ -112,12 +112,10 @@ __device__ __forceinline__ float most_sum(float sum)
     return fmaxf(kMostShare * sum, kTopWeight);
 }
 
-// A tile's sums join those of its rows. Of all of them the next may have the share
-// 1 / share_inverse: kMostTimes over the number of tiles, and kLeastShare at least.
-__device__ __forceinline__ void add_tile(const float (&total)[2], RowState &state)
+// Of all tiles' sums the next may have the share 1 / share_inverse: kMostTimes over their number,
+// and kLeastShare at least.
+__device__ __forceinline__ void count_tile(RowState &state)
 {
-    state.sum[0] += total[0];
-    state.sum[1] += total[1];
     if constexpr (kExactPeaks)
         state.share_inverse = fminf(state.share_inverse + 1.0f / kMostTimes, 1.0f / kLeastShare);
 }

@@ -223,7 +223,9 @@ __device__ __forceinline__ void Consumer::weigh(const Work &w, const Visit &v, u
     } else {
         forget(factor_);
     }
-    add_tile(total, state_);
+    state_.sum[0] += total[0];
+    state_.sum[1] += total[1];
+    count_tile(state_);
     if constexpr (kTables)
         c_.table_empty[slot].arrive_warp();
     if constexpr (kHasDropout)

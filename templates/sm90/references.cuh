@@ -9,7 +9,8 @@ __device__ __forceinline__ void reset(RowState &state)
 {
     state.reference[0] = state.reference[1] = minus_infinity();
     state.sum[0] = state.sum[1] = 0.0f;
-    state.share_inverse = 0.0f;
+    if constexpr (kExactPeaks)
+        state.share_inverse = 0.0f;
 }
 
 // What scores are multiplied by before their exponential, on the quick path.

@@ -163,7 +163,7 @@ struct Stage : CellTables<kTableSlots, kStageCol, kStageDiag>, ScaleTables<kBloc
 struct RowState {
     float reference[2];  // in log2 units; -inf until a score counts
     float sum[2];        // of weights 2^(score - reference), of this thread's columns only
-    float share_inverse; // kExactPeaks: see add_tile
+    float share_inverse; // kExactPeaks: see count_tile
 };
 
 // What is kept of a row while its output waits to be written.

@@ -132,12 +132,7 @@ __device__ __forceinline__ bool weigh_quickly(const KernelArgs &args, const Work
                                       total);
 }
 
-// A tile's sums join those of its rows.
-__device__ __forceinline__ void add_tile(const float (&total)[2], RowState &state)
-{
-    state.sum[0] += total[0];
-    state.sum[1] += total[1];
-}
+__device__ __forceinline__ void count_tile(RowState &) {}
 
 // Weights that were found to be no good may still be: not of 16 bits.
 __device__ __forceinline__ bool weights_hold(const RowState &, const Weights &, const float (&)[2])
