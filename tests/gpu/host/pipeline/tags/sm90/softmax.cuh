@@ -36,6 +36,8 @@ inline float quick_multiplier(const KernelArgs &, const Work &)
 {
     return 1.0f;
 }
+inline void count_tile(RowState &) {}
+
 inline bool weights_hold(const RowState &, const Weights &, const float (&)[2])
 {
     return false;
