@@ -227,6 +227,14 @@ bool pass_affine_index(struct ir_graph *g, ir_ref r, struct affine_index *out)
     return out->affine;
 }
 
+void pass_rows_lie(const struct ir_graph *g, struct tensor_rows *r, int dim,
+                   ir_ref first)
+{
+    r->dim = dim;
+    r->first = first;
+    r->shifted = !ir_is(g, first, IR_CONST_I) || ir_node(g, first)->i != 0;
+}
+
 /* Copied to shared memory as they are, 2 or 4 bytes each. */
 static bool is_plane_dtype(enum dtype t)
 {
@@ -253,10 +261,7 @@ static bool find_plane(struct ir_graph *g, ir_ref load, struct plane *out)
         if (!a.affine)
             return true;
         if (d < last && a.kq == 1 && a.kkv == 0 && x.rows.dim < 0) {
-            x.rows.dim = d;
-            x.rows.first = a.rest;
-            x.rows.shifted =
-                !ir_is(g, a.rest, IR_CONST_I) || ir_node(g, a.rest)->i != 0;
+            pass_rows_lie(g, &x.rows, d, a.rest);
         } else if (d == last && a.kq == 0 && a.kkv == 1) {
             x.first = a.rest;
         } else {

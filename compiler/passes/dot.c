@@ -45,10 +45,7 @@ static bool find_rows(struct ir_graph *g, ir_ref load, unsigned dep,
             *why = "an index is not q or kv plus a value of (b, h)";
             return false;
         }
-        out->dim = (int)d;
-        out->first = a.rest;
-        out->shifted =
-            !ir_is(g, a.rest, IR_CONST_I) || ir_node(g, a.rest)->i != 0;
+        pass_rows_lie(g, out, (int)d, a.rest);
     }
     return out->dim >= 0;
 }

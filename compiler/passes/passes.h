@@ -61,6 +61,10 @@ struct tensor_rows {
     bool shifted; /* first is not 0 */
 };
 
+/* Says in which dimension the rows lie, and from which index on. */
+void pass_rows_lie(const struct ir_graph *g, struct tensor_rows *r, int dim,
+                   ir_ref first);
+
 /* A captured tensor of which the score reads the element (…, q + …, …, kv +
  * first) in each cell: a tile's are rows of neighbours, which a kernel can copy
  * before they are needed. */
