@@ -14,7 +14,7 @@ struct traced_facts {
     int score_paths, mask_paths; /* explored while tracing */
     bool has_mask_mod;
     bool score_masks;    /* -inf arms of the score_mod are part of keep */
-    const char *warning; /* lint ("… is never used"), "" when none */
+    const char *warning; /* lint, "file:line: warning: …", or "" */
 };
 
 struct program {

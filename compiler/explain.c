@@ -369,7 +369,7 @@ static bool sections(struct program *p, struct strbuf *out)
     tier(&x, &p->verdict);
     values(&x, order, n, scope);
     if (p->facts.warning[0])
-        strbuf_addf(out, "warning  %s\n", p->facts.warning);
+        strbuf_addf(out, "%s\n", p->facts.warning);
     return !out->failed;
 }
 

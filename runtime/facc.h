@@ -222,7 +222,8 @@ FACC_API facc_status facc_program_tensor(const facc_program *p, int32_t index,
                                          facc_declared *out);
 FACC_API facc_status facc_program_param(const facc_program *p, int32_t index,
                                         facc_declared *out);
-/* A lint warning from tracing, or ""; lives as long as the program. */
+/* A lint warning from tracing, "file:line: warning: …", or ""; lives as long as
+ * the program. */
 FACC_API const char *facc_program_warning(const facc_program *p);
 
 /* ---- variants and kernels -------------------------------------------- */

@@ -123,9 +123,9 @@ static const char *warning_of(const struct trace *t)
         if (t->born[r] && !t->used[r])
             return arena_printf(
                 t->graph->arena,
-                "line %u: a computed value is never used (every number "
-                "counts as true in Lua, 0 too)",
-                (unsigned)t->born[r]);
+                "%s:%u: warning: a computed value is never used (every "
+                "number counts as true in Lua, 0 too)",
+                t->name, (unsigned)t->born[r]);
     return "";
 }
 

@@ -28,6 +28,7 @@ int cli_usage(const struct command *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_facc(const facc_error *err); /* with log, if any */
+void cli_warn(const facc_program *p);     /* its lint, if any */
 /* Never return NULL: they say so and exit when memory is out (SIZE_MAX: more
  * than there can be). The caller frees. */
 void *cli_alloc(size_t bytes);

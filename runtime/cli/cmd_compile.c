@@ -189,6 +189,7 @@ static void add_files(struct loaded *l)
             add_failed(l->g, name, &err);
             continue;
         }
+        cli_warn(p);
         keep(l, p, name, NULL);
         add_variants(l, name, p);
     }

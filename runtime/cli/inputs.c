@@ -195,6 +195,8 @@ static int load_expressions(const struct options *o, struct job *job)
     if (!rc && facc_program_load_expressions(&job->program, job->ctx, o->score,
                                              o->mask, decl, n, &err))
         rc = cli_fail_facc(&err);
+    if (!rc)
+        cli_warn(job->program);
     free(decl);
     return rc;
 }
@@ -216,9 +218,7 @@ int job_load_program(const struct command *c, const struct options *o,
         return load_expressions(o, job);
     if (facc_program_load_file(&job->program, job->ctx, o->file, &err))
         return cli_fail_facc(&err);
-    if (facc_program_warning(job->program)[0])
-        fprintf(stderr, "%s: warning: %s\n", o->file,
-                facc_program_warning(job->program));
+    cli_warn(job->program);
     return EXIT_OK;
 }
 

@@ -42,6 +42,12 @@ int cli_fail_facc(const facc_error *err)
     return EXIT_FAILED;
 }
 
+void cli_warn(const facc_program *p)
+{
+    if (facc_program_warning(p)[0])
+        fprintf(stderr, "%s\n", facc_program_warning(p));
+}
+
 void *cli_alloc_for(const char *what, size_t bytes)
 {
     void *p = bytes < SIZE_MAX ? calloc(1, bytes ? bytes : 1) : NULL;

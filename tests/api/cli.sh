@@ -289,6 +289,14 @@ want 0 'FACC_SCHEDULED 1' "$facc" emit alibi.lua --what config --block-mask
 want 0 'FACC_SCHEDULED 1' "$facc" emit "$root/examples/document.lua" --what config
 want 0 'document.lua: [0-9.]* ms: [0-9.]* load .*, [0-9.]* emit' "$facc" emit "$root/examples/document.lua" --timings
 want 2 'wants a FILE.lua' "$facc" emit --mask 'q >= kv' --timings
+# what the lint says, once, whatever names the mods
+printf 'local facc = require "facc"\nreturn facc.attention { mask_mod = function(b, h, q, kv)\n  return kv %% 2 and q >= kv end }\n' >number_as_condition.lua
+for c in "run --stats" check; do
+    want 0 '^number_as_condition.lua:3: warning: a computed value is never used' "$facc" $c number_as_condition.lua --random 1,1,1,8,8,8 --device cpu
+    want 0 '^expression:2: warning: a computed value is never used' "$facc" $c --mask 'kv % 2 and q >= kv' --random 1,1,1,8,8,8 --device cpu
+done
+want 0 '^number_as_condition.lua:3: warning: ' sh -c '"$0" explain number_as_condition.lua 2>/dev/null' "$facc"
+want 1 '^number_as_condition.lua:3: warning: ' env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile number_as_condition.lua --head-dim 64
 want 0 'for packed sequences' "$facc" explain alibi.lua --packed
 want 0 'block lists given' "$facc" explain alibi.lua --block-mask
 want 2 'no option' "$facc" run --packed

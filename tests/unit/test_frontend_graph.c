@@ -176,18 +176,18 @@ START_TEST(warnings)
     } list[] = {
         {"mask = function(b, h, q, kv)\nif kv % 2 then return true end return "
          "false end",
-         "line 4: a computed value is never used (every number counts as true "
-         "in Lua, 0 too)"},
+         "t.lua:4: warning: a computed value is never used (every number "
+         "counts as true in Lua, 0 too)"},
         {"score = function(s, b, h, q, kv)\nlocal x = q - kv\nreturn s end",
-         "line 4: a computed value is never used (every number counts as true "
-         "in Lua, 0 too)"},
+         "t.lua:4: warning: a computed value is never used (every number "
+         "counts as true in Lua, 0 too)"},
         {"score = function(s, b, h, q, kv)\nlocal x = q - kv\nif kv > 3 then "
          "return s end return s + x end",
          ""},
         {"mask = function(b, h, q, kv)\nif w and q < kv then return false end "
          "return true end",
-         "line 4: a computed value is never used (every number counts as true "
-         "in Lua, 0 too)"},
+         "t.lua:4: warning: a computed value is never used (every number "
+         "counts as true in Lua, 0 too)"},
         {"mask = function(b, h, q, kv) return not w or q - kv < w end", ""},
         {"mask = function(b, h, q, kv) local n = w or 5 return q < n end", ""},
         {"mask = function(b, h, q, kv) return kv % 2 == 0 end", ""},
