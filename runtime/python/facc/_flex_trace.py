@@ -5,6 +5,7 @@ hands them its functions by the __torch_function__ protocol.
 A boolean stands as text until it is used, since a Lua local that holds one would
 fork the trace; numbers are locals. A row of values (a captured tensor's, or
 torch.stack's) is written out element by element, unless facc.dot takes it."""
+import functools
 import math
 import numbers
 import re
@@ -15,6 +16,7 @@ from ._flex_ops import FLOATS, KINDS, METHODS, OF_FIRST, OPERATIONS, VECTORS, un
 
 DTYPES = {"b": torch.bool, "i": torch.int32, "f": torch.float32}
 SCORE, INDICES = "score", ("b", "h", "q", "kv")
+LOCAL = re.compile(r"\bv(\d+)\b")
 MOST_LOCALS = 150  # Lua has 200; beyond, a table's fields
 MOST_ELEMENTS = 64  # of a row that is written out
 OPERANDS = ("condition", "input", "elements", "tensors", "mask", "other", "exponent", "test_elements", "value")
@@ -335,7 +337,20 @@ def translate(mod, key, device=torch.device("cpu")):
         raise unsupported(f"{key} gives a tensor of rank {result.ndim}")
     result = trace.number(result) if key == "score_mod" else trace.bool(result)
     parameters = ", ".join(([SCORE] if score else []) + list(INDICES))
-    text = "\n".join([*trace.lines, f"  return {result.text}"])
-    if len(trace.lines) > MOST_LOCALS:
-        text = "  local v = {}\n" + re.sub(r"\bv(\d+)\b", r"v[\1]", text.replace("  local v", "  v"))
+    text = body(*trace.lines, f"  return {result.text}")
     return f"function({parameters})\n{text}\nend", trace.tensors, trace.params
+
+
+@functools.lru_cache(256)
+def body(*lines):
+    """Those of the lines that the last one needs."""
+    kept, names = [lines[-1]], set(LOCAL.findall(lines[-1]))
+    for line in reversed(lines[:-1]):
+        name, *operands = LOCAL.findall(line)
+        if name in names:
+            kept.append(line)
+            names.update(operands)
+    text = "\n".join(kept[::-1])
+    if len(kept) <= MOST_LOCALS:
+        return text
+    return "  local v = {}\n" + LOCAL.sub(r"v[\1]", text.replace("  local v", "  v"))

@@ -102,6 +102,19 @@ class Flex(unittest.TestCase):
                     self.agree(out, want)
                     self.agree(lse, want_lse)
 
+    def test_what_is_not_needed(self):
+        """Values of a mod that nothing uses: neither in the program nor a warning."""
+        from facc import flex
+        def mask(b, h, q, kv):
+            distance = q - kv
+            distance * 2
+            return distance >= 0
+        self.assertEqual(flex.translate(mask, "mask_mod")[0].count("local"), 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.agree(flex.flex_attention(*self.qkv, block_mask=flex.create_block_mask(mask, B, H, S, S), enable_gqa=True),
+                       facc.attention(*self.qkv, mask_mod="q >= kv"))
+
     def test_lists_alone(self):
         """Blocks from outside: the mask_mod decides the cells of partial ones only."""
         from facc import flex
