@@ -14,14 +14,14 @@ from . import _abi, _op
 from ._again import form_of
 from ._calls import dropout_of, extras, find_program, run
 from ._core import Context, Declared, Kernel, Launch, Program, cpu_attention, default_context, version
-from ._error import Error
+from ._error import Error, FaccWarning
 from ._fp8 import Fp8, Quantized, quantize
 from ._sequences import BlockMask, lse_shape, need_layout, out_shape
 from ._tensor import array, empty_like
 
 __version__ = version()
-__all__ = ["BlockMask", "Context", "Declared", "Error", "Fp8", "Kernel", "Launch", "Program", "Quantized", "attention",
-           "default_context", "oracle", "quantize", "version"]
+__all__ = ["BlockMask", "Context", "Declared", "Error", "FaccWarning", "Fp8", "Kernel", "Launch", "Program", "Quantized",
+           "attention", "default_context", "oracle", "quantize", "version"]
 
 
 def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None, params=None, scale=None, out=None,
@@ -78,7 +78,8 @@ def attention(q, k, v, score_mod=None, mask_mod=None, program=None, tensors=None
 
     stream: the raw CUstream to launch on, as an integer; the default is the
     current one of q's framework. Neither it nor context is for torch.compile.
-    Raises facc.Error: message, file, line."""
+    Raises facc.Error: message, file, line. A mod that is hardly meant so (a number
+    as a condition) is a facc.FaccWarning, once."""
     if _op.is_wanted(q):
         _op.refuse_handles(context, stream)
         if fp8 is not None or exact_peaks:

@@ -11,7 +11,7 @@ import weakref
 from collections import namedtuple
 
 from . import _abi
-from ._error import Error, check, new_error
+from ._error import Error, check, new_error, warn
 from ._sequences import (as_batch, i32_list, lse_as_batch, lse_shape, make_block_mask, need_layout, out_shape,
                          set_packed)
 from ._tensor import (array, cuda_index, dtype_name, empty_like, fill, is_capturing, maybe_array,
@@ -166,12 +166,13 @@ def default_context():
 
 
 class Program:
-    """A traced score_mod and mask_mod. tensors and params list what it takes."""
+    """A traced score_mod and mask_mod. tensors and params list what it takes;
+    warning is what the lint says, "" for nothing: a FaccWarning when it is made."""
 
     by_number = weakref.WeakValueDictionary()
     _numbers = itertools.count()
 
-    def __init__(self, handle, context):
+    def __init__(self, handle, context, source=None):
         self.number = next(self._numbers)
         self.by_number[self.number] = self
         self.handle, self.context = handle, context
@@ -180,25 +181,30 @@ class Program:
         context._all.add(self)
         self.tensors = self._declared(_lib.facc_program_tensor_count, _lib.facc_program_tensor)
         self.params = self._declared(_lib.facc_program_param_count, _lib.facc_program_param)
-        self.warning = _lib.facc_program_warning(handle).decode(errors="replace")
+        self.source = source  # of a composed text, whose lines are other texts' (_mods.py)
+        warning = _lib.facc_program_warning(handle).decode(errors="replace")
+        self.warning = source.renamed(warning) if source else warning
         self._kernels = {}
-        self.calls = {}     # of attention(program=self), by their forms (_again.py)
-        self.source = None  # of a composed text, whose lines are other texts' (_mods.py)
+        self.calls = {}  # of attention(program=self), by their forms (_again.py)
 
     @classmethod
     def from_file(cls, path, context=None):
         context = context or default_context()
-        return cls(_create(_lib.facc_program_load_file, context.handle, _encode(path, "path")), context)
+        return cls(_create(_lib.facc_program_load_file, context.handle, _encode(path, "path")), context).tell()
 
     @classmethod
     def from_string(cls, text, name="string", context=None):
-        context = context or default_context()
+        return cls.untold(text, name, context or default_context()).tell()
+
+    @classmethod
+    def untold(cls, text, name, context, source=None):
+        """As from_string, without a word of what the lint says."""
         try:
             text = text.encode(errors="surrogateescape")
         except (AttributeError, ValueError):
             raise Error(_abi.ERR_ARGUMENT, f"a program must be text, got {text!r}") from None
         return cls(_create(_lib.facc_program_load_string, context.handle, _encode(name, "name"), text,
-                           len(text)), context)
+                           len(text)), context, source)
 
     @classmethod
     def from_expressions(cls, score=None, mask=None, declarations=(), context=None):
@@ -219,7 +225,13 @@ class Program:
                     item.shape[n] = extent
         return cls(_create(_lib.facc_program_load_expressions, context.handle,
                            _encode(score, "score_mod"), _encode(mask, "mask_mod"), items,
-                           len(items)), context)
+                           len(items)), context).tell()
+
+    def tell(self):
+        """Says what the lint says; gives the program."""
+        if self.warning:
+            warn(self.warning)
+        return self
 
     def close(self):
         self._finalizer()

@@ -1,5 +1,8 @@
-"""facc.Error: what facc_error says, as an exception."""
+"""facc.Error: what facc_error says, as an exception. facc.FaccWarning: what is
+allowed, and hardly meant."""
 import ctypes
+import sys
+import warnings
 
 from . import _abi
 
@@ -13,6 +16,19 @@ class Error(RuntimeError):
         self.status, self.message = status, message
         self.status_name = _abi.STATUS.get(status, "FACC_ERR_?")
         self.stage, self.file, self.line, self.log = stage, file, line, log
+
+
+class FaccWarning(UserWarning):
+    """Of a mod: a computed value that nothing uses, say."""
+
+
+def warn(message):
+    """A FaccWarning at the nearest line that is neither facc's nor PyTorch's, whose
+    generated code is in no module."""
+    level, frame = 2, sys._getframe(1)
+    while frame and frame.f_globals.get("__name__", "torch").partition(".")[0] in ("facc", "torch"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FaccWarning, level)
 
 
 def new_error():

@@ -16,6 +16,7 @@ COMMENTS = re.compile(r"(?:\s+|--\[(=*)\[.*?\]\1\]|--[^\n]*(?:\n|$))*", re.S)
 FUNCTION = re.compile(r"function\s*\(")
 CHUNK = re.compile(r"(?:local|return)\b")
 NAME = "facc.mods.text"  # of the composed text, for as long as nobody sees it
+PLACE = re.compile(re.escape(NAME) + r":(\d+)")
 FIRST = 'local facc = require "facc" local made, make = {}, facc.attention facc.attention = ' \
         "function(t) made[t] = true return t end"
 
@@ -114,13 +115,13 @@ def make(context, score_mod, mask_mod, declared):
         return Program.from_expressions(score_mod, mask_mod, declared, context=context)
     chunks = [m for m in mods if m.is_chunk()]
     if len(chunks) == len(mods):
-        return compose(context, mods, ())
+        return compose(context, mods, ()).tell()
     taken = set()
     if chunks:  # what they declare themselves
         alone = compose(context, chunks, ())
         taken = {d.name for d in alone.tensors + alone.params}
         alone.close()
-    return compose(context, mods, [d for d in declared if d[0] not in taken])
+    return compose(context, mods, [d for d in declared if d[0] not in taken]).tell()
 
 
 def quoted(text):
@@ -159,40 +160,40 @@ def compose(context, mods, declared):
         value = quoted(mod.text) if mod.kind == "expression" else mod.key
         fields.append(f"{mod.key} = {value}")
     lines.append(f"return make {{ {', '.join(fields)} }}")
-    source = Source(parts)
+    source = Source(parts, " and ".join(mod.name for mod in mods))
     try:
-        program = Program.from_string("\n".join(lines), name=NAME, context=context)
+        return Program.untold("\n".join(lines), NAME, context, source)
     except Error as e:
         raise source.located(e) from None
-    program.source = source
-    return program
 
 
 class Source:
-    """Where the lines of a composed text are from: (first, last, name)."""
+    """Where the lines of a composed text are from: (first, last, name); all
+    other lines, expressions among them, are of `names`."""
 
-    def __init__(self, parts):
-        self.parts = parts
+    def __init__(self, parts, names):
+        self.parts, self.names = parts, names
 
     def place(self, line):
         for first, last, name in self.parts:
             if first <= line <= last:
                 return name, line - first + 1
-        return " and ".join(p[2] for p in self.parts), 0
+        return self.names, 0
+
+    def renamed(self, text):
+        """A message with names and lines of the mods."""
+        def name_and_line(match):
+            name, line = self.place(int(match[1]))
+            return f"{name}:{line}" if line else name
+        return PLACE.sub(name_and_line, text)
 
     def located(self, e):
         """The Error e with names and lines of the mods."""
         if e.file != NAME:
             return e
-        lines = []
-
-        def name_and_line(match):
-            name, line = self.place(int(match[1]))
-            lines.append((int(match[1]), line))
-            return f"{name}:{line}" if line else name
-        pattern = re.escape(NAME) + r":(\d+)"
-        message, log = (re.sub(pattern, name_and_line, text) for text in (e.message, e.log))
-        for old, new in lines:  # the quoted line's number
+        message, log = self.renamed(e.message), self.renamed(e.log)
+        for old in PLACE.findall(e.message + "\n" + e.log):  # the quoted line's number
+            new = self.place(int(old))[1]
             message = re.sub(rf"(?m)^(\s*){old} \|", rf"\g<1>{new} |" if new else r"\g<1>|", message, count=1)
         name, line = self.place(e.line)
         return Error(e.status, message.replace(NAME, name), e.stage, name, line, log.replace(NAME, name))

@@ -12,13 +12,12 @@ Under torch.compile a call is a graph break; facc.attention with mods in Lua is
 none. There are no gradients."""
 import inspect
 import os
-import warnings
 from collections import namedtuple
 
 import torch
 
 from . import _abi, attention
-from ._error import Error
+from ._error import Error, warn
 from ._flex_trace import translate
 
 try:
@@ -103,9 +102,8 @@ def watch(mod, text):
     if len(texts) < MANY_PROGRAMS and hash(text) not in texts:
         texts.add(hash(text))
         if len(texts) == MANY_PROGRAMS:
-            warnings.warn(f"{mod.__qualname__} came to {MANY_PROGRAMS} programs, and each is compiled: a number that "
-                          "changes from call to call belongs in a tensor of rank 0, torch.tensor(n), which is read at "
-                          "each call", stacklevel=5)
+            warn(f"{mod.__qualname__} came to {MANY_PROGRAMS} programs, and each is compiled: a number that changes "
+                 "from call to call belongs in a tensor of rank 0, torch.tensor(n), which is read at each call")
 
 
 def mods_of(score_mod, block_mask, device):

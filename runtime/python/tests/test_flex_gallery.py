@@ -84,7 +84,10 @@ class Gallery(unittest.TestCase):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 flex.flex_attention(*self.qkv, score_mod=mod, enable_gqa=True)
-            return [w for w in caught if "torch.tensor" in str(w.message)]
+            told = [w for w in caught if "torch.tensor" in str(w.message)]
+            for w in told:
+                self.assertEqual((w.category, w.filename), (facc.FaccWarning, __file__))
+            return told
         for n in range(12):
             changing, steady = made(n)
             constant.fill_(n)

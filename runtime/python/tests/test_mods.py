@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -131,6 +132,10 @@ class Messages(unittest.TestCase):
         e = self.refused(score_mod=CHUNK, mask_mod=PROGRAM.replace("w\n", "w + nothing\n"))
         self.assertEqual((e.file, e.line), ("mask_mod", 6), e)
 
+    def test_expressions_beside_a_function(self):
+        e = self.refused(score_mod="function(score) return score end", mask_mod="q - kv")
+        self.assertEqual((e.file, e.line), ("score_mod and mask_mod", 0), e)
+
     def test_files_have_their_name(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "broken ü.lua")
@@ -165,6 +170,55 @@ class Messages(unittest.TestCase):
         self.assertIn("'a b' is not a name", e.message)
         self.refused("SCRIPT", program="local facc = require 'facc'\nreturn 5")
         self.refused("ARGUMENT", program="local \ud800")
+
+
+class Warnings(unittest.TestCase):
+    """Of the lint: a number as a condition."""
+
+    LUA = "function(b, h, q, kv)\n  return kv % 2 and q >= kv\nend"
+
+    def setUp(self):
+        self.context = facc.Context(cache_mode="off")
+        self.addCleanup(self.context.close)
+
+    def warned(self, function, *arguments, **call):
+        """The text of the one warning, at the call's line."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            function(*arguments, **call)
+            line = inspect.currentframe().f_lineno - 1
+        self.assertEqual([(w.category, w.filename, w.lineno) for w in caught], [(facc.FaccWarning, __file__, line)])
+        return str(caught[0].message)
+
+    def silent(self, function, *arguments, **call):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            function(*arguments, **call)
+
+    def test_every_form_once(self):
+        program = f"local facc = require 'facc'\nreturn facc.attention {{\nmask_mod = {self.LUA} }}"
+        forms = [("expression:2", dict(mask_mod="kv % 2 and q >= kv")), ("mask_mod:2", dict(mask_mod=self.LUA)),
+                 ("mask_mod:4", dict(mask_mod=program)), ("program:4", dict(program=program)),
+                 ("mask_mod:2", dict(mask_mod=self.LUA, score_mod="2 * score")),
+                 ("mask_mod:4", dict(mask_mod=program, score_mod="function(score) return 2 * score end")),
+                 ("score_mod and mask_mod", dict(mask_mod="kv % 2 and q >= kv",
+                                                 score_mod="function(score) return score end"))]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.lua")
+            pathlib.Path(path).write_text(program)
+            for place, call in [*forms, (f"{path}:4", dict(program=path)), (f"{path}:4", dict(mask_mod=path))]:
+                with self.subTest(call):
+                    message = self.warned(facc.attention, *inputs(), context=self.context, **call)
+                    self.assertTrue(message.startswith(place + ": warning: a computed value is never used"), message)
+                    self.silent(facc.attention, *inputs(), context=self.context, **call)
+            for make, text in (facc.Program.from_file, path), (facc.Program.from_string, program), \
+                    (facc.Program.from_expressions, "score + (q - kv and 1)"):
+                self.warned(make, text, context=self.context)
+
+    def test_as_an_error(self):
+        for _ in range(2):
+            with self.assertRaisesRegex(facc.FaccWarning, "mask_mod:2"):
+                self.silent(facc.attention, *inputs(), context=self.context, mask_mod=self.LUA)
 
 
 if __name__ == "__main__":
