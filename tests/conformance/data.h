@@ -128,7 +128,7 @@ static inline double data_ancestor(int64_t i, int64_t ancestors)
     return (double)i;
 }
 
-/* Element at[] of a tensor of more.lua or odd.lua that is named for itself. */
+/* Element at[] of a tensor that is named for itself. */
 static inline double data_more(const struct data *d, const char *name,
                                const int64_t *at, uint64_t any)
 {

@@ -1,14 +1,15 @@
-/* The rows of tests/conformance/scores.lua, masks.lua, more.lua and odd.lua
- * as texts and as programs, and data for them of random lengths and params. */
+/* The rows of tests/conformance/NAME.lua as texts and as programs, and data for
+ * them of random lengths and params. */
 #ifndef FACC_TEST_LIST_H
 #define FACC_TEST_LIST_H
 
 #include "compiler/compile.h"
 #include "tests/conformance/data.h"
 
-enum { LIST_MOST = 400, LIST_FILES = 4, LIST_FILE = 1 << 16 };
-static const char *const list_files[LIST_FILES] = {"scores", "masks", "more",
-                                                   "odd"};
+enum { LIST_MOST = 400, LIST_FILES = 8, LIST_FILE = 1 << 15 };
+static const char *const list_files[LIST_FILES] = {
+    "scores",   "masks",     "biases",    "functions",
+    "patterns", "sequences", "spellings", "odd"};
 
 struct list_row {
     const char *file; /* "scores" */
