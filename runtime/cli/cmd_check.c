@@ -27,6 +27,7 @@ static const char help[] =
     "                of rounding (the oracle on FP8 against the oracle on the\n"
     "                floats) and of both. --hadamard, --centre-v as in facc "
     "run\n"
+    "  --check-bounds   as in facc run\n"
     "  --json        for machines\n"
     "\n"
     "example: facc check examples/alibi_window.lua \\\n"

@@ -20,7 +20,7 @@ static const char help[] =
     "  --dtype bf16   --head-dim 128 or 192/128   --arch 90   --check-bounds\n"
     "  --packed   --block-mask   --with-sinks   --with-dropout   --family "
     "sm80\n"
-    "  --per N   --centre-v   --transpose-v   --exact-peaks\n"
+    "  --per N   --centre-v   --transpose-v   --exact-peaks   --out-dtype f32\n"
     "  as in facc compile\n"
     "  --timings  of FILE.lua: how long that takes instead of the text\n"
     "\n"

@@ -124,6 +124,21 @@ want 0 'doctor' "$facc" --help
 for c in run check bench mask compile emit explain quantize cache doctor; do
     want 0 'example: facc' "$facc" $c --help
 done
+# every option that a command takes is in its help, those of inputs in that of run
+want 0 '^$' "$python" - "$facc" "$root" <<'P'
+import pathlib, re, subprocess, sys
+def help_of(command):
+    return subprocess.run([sys.argv[1], command, "--help"], capture_output=True, text=True).stdout
+cli = pathlib.Path(sys.argv[2], "runtime", "cli")
+inputs = re.search(r"#define JOB_OPTIONS(.*?)\nbool", (cli / "cli.h").read_text(), re.S)[1]
+for path in sorted(cli.glob("cmd_*.c")):
+    own = re.search(r"allowed\[\] = \{(.*?)\};", path.read_text(), re.S)[1]
+    help = help_of(path.stem[4:])
+    for name in re.findall(r'"([a-z0-9-]+)"', own + (inputs if path.stem == "cmd_run" else "")):
+        if f"--{name}" not in help:
+            sys.exit(f"facc {path.stem[4:]} --help has no --{name}")
+print()
+P
 want 0 'TFLOP' "$facc" $alibi --tensor slopes=slopes.npy --param window=9 --lse lse.npy --stats
 n=$((n + 1))
 "$python" - <<'P' || bad=$((bad + 1))
