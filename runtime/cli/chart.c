@@ -229,21 +229,13 @@ static void draw(struct frame *w)
 {
     const struct chart *c = w->c;
     choose_scale(w);
-    fprintf(w->f,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
-            "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"Inter, "
-            "'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', "
-            "sans-serif\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    svg_begin(w->f, WIDTH, HEIGHT);
     svg_text(w->f, LEFT, 40, 22, ink, " font-weight=\"600\"", c->title);
     svg_text(w->f, LEFT, 66, 15, faint, "", c->subtitle);
     draw_axes(w);
     for (int s = c->n_series; s-- > 0;) /* the first lies on top */
         draw_line(w, s);
     draw_labels(w);
-    fputs("</svg>\n", w->f);
 }
 
 int chart_write_svg(const struct chart *c, const char *path)
@@ -252,8 +244,5 @@ int chart_write_svg(const struct chart *c, const char *path)
     if (!w.f)
         return cli_fail("%s: %s", path, strerror(errno));
     draw(&w);
-    bool bad = ferror(w.f) != 0;
-    if (fclose(w.f) != 0 || bad)
-        return cli_fail("%s: %s", path, strerror(errno));
-    return EXIT_OK;
+    return svg_end(w.f, path);
 }

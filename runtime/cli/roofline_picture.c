@@ -296,14 +296,7 @@ static void draw(struct view *w, const struct roof *r, int n)
 {
     char subtitle[320];
     choose_scales(w, r, n);
-    fprintf(w->f,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
-            "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"Inter, "
-            "'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', "
-            "sans-serif\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    svg_begin(w->f, WIDTH, HEIGHT);
     snprintf(subtitle, sizeof subtitle, "%s (%s) · limited by %s",
              r->machine.name, r->machine.source,
              roof_unit_name(&r->machine, r->limiter));
@@ -321,7 +314,6 @@ static void draw(struct view *w, const struct roof *r, int n)
         draw_key(w, r);
     else
         draw_legend(w, r, n);
-    fputs("</svg>\n", w->f);
 }
 
 int roof_write_svg(const struct roof *r, int n, const char *path)
@@ -332,8 +324,5 @@ int roof_write_svg(const struct roof *r, int n, const char *path)
     if (!w.f)
         return cli_fail("%s: %s", path, strerror(errno));
     draw(&w, r, n);
-    bool bad = ferror(w.f) != 0;
-    if (fclose(w.f) != 0 || bad)
-        return cli_fail("%s: %s", path, strerror(errno));
-    return EXIT_OK;
+    return svg_end(w.f, path);
 }

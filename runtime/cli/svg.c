@@ -1,5 +1,31 @@
 #include "runtime/cli/svg.h"
 
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+void svg_begin(FILE *f, int width, int height)
+{
+    fprintf(f,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+            "height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"Inter, "
+            "'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', "
+            "sans-serif\">\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
+            width, height, width, height, width, height);
+}
+
+int svg_end(FILE *f, const char *path)
+{
+    fputs("</svg>\n", f);
+    const bool bad = ferror(f) != 0;
+    if (fclose(f) != 0 || bad)
+        return cli_fail("%s: %s", path, strerror(errno));
+    return EXIT_OK;
+}
+
 static void put_escaped(FILE *f, const char *s)
 {
     for (; *s; s++)
