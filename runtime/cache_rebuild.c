@@ -68,20 +68,8 @@ static bool compile(const struct rebuild *r, const struct cuda_unit *u,
                     struct diag *d)
 {
     struct nvrtc_build b;
-    bool ok = module_compile(r->ctx, r->nvrtc, u, t, false, &b, d);
-    if (ok && !entry_is_elf(b.image, b.size))
-        ok = diag_set(d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,
-                      "what NVRTC (%s) gave is no ELF file",
-                      nvrtc_path(r->nvrtc));
-    if (ok) {
-        memcpy(item->meta.compiler, b.compiler, sizeof b.compiler);
-        item->meta.registers = b.registers;
-        item->meta.spill_bytes = b.spill_bytes;
-        item->meta.compile_us = (int64_t)(b.seconds * 1e6);
-        item->cubin = b.image;
-        item->cubin_size = b.size;
-        b.image = NULL;
-    }
+    const bool ok = module_compile(r->ctx, r->nvrtc, u, t, false, &b, d) &&
+                    module_take(item, &b, r->nvrtc, d);
     nvrtc_build_free(&b);
     return ok;
 }

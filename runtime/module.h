@@ -110,6 +110,11 @@ bool module_compile(facc_ctx *ctx, struct nvrtc *n, const struct cuda_unit *u,
                     const struct nvrtc_target *t, bool ptx,
                     struct nvrtc_build *build, struct diag *d);
 
+/* What NVRTC gave, if it is machine code, with its facts into an item of the
+ * cache, which takes the code; the summary is the caller's. */
+bool module_take(struct cache_item *item, struct nvrtc_build *build,
+                 const struct nvrtc *n, struct diag *d);
+
 /* Makes the module launchable on a device: idempotent. */
 bool module_load(struct module *m, struct driver *drv, int device,
                  int shared_bytes, struct diag *d);

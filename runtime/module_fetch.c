@@ -92,28 +92,35 @@ bool module_compile(facc_ctx *ctx, struct nvrtc *n, const struct cuda_unit *u,
     return ok;
 }
 
+bool module_take(struct cache_item *item, struct nvrtc_build *build,
+                 const struct nvrtc *n, struct diag *d)
+{
+    if (!entry_is_elf(build->image, build->size))
+        return diag_set(d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,
+                        "what NVRTC (%s) gave is no ELF file", nvrtc_path(n));
+    memcpy(item->meta.compiler, build->compiler, sizeof build->compiler);
+    item->meta.registers = build->registers;
+    item->meta.spill_bytes = build->spill_bytes;
+    item->meta.compile_us = (int64_t)(build->seconds * 1e6);
+    item->cubin = build->image;
+    item->cubin_size = build->size;
+    build->image = NULL;
+    return true;
+}
+
 static bool compile(const struct request *r, struct cache_item *item)
 {
     struct nvrtc_build build;
     struct nvrtc *n = ctx_nvrtc(r->ctx, r->d);
     if (!n)
         return false;
+    memset(item, 0, sizeof *item);
     bool ok =
         module_compile(r->ctx, n, &r->unit, &r->target, false, &build, r->d);
     keep_build(r, &build);
-    if (ok && !entry_is_elf(build.image, build.size))
-        ok = diag_set(r->d, FACC_ERR_COMPILE, "nvrtc", NULL, 0,
-                      "what NVRTC (%s) gave is no ELF file", nvrtc_path(n));
+    ok = ok && module_take(item, &build, n, r->d);
     if (ok) {
-        memset(item, 0, sizeof *item);
         module_summarise(r, item->meta.summary, sizeof item->meta.summary);
-        memcpy(item->meta.compiler, build.compiler, sizeof build.compiler);
-        item->meta.registers = build.registers;
-        item->meta.spill_bytes = build.spill_bytes;
-        item->meta.compile_us = (int64_t)(build.seconds * 1e6);
-        item->cubin = build.image;
-        item->cubin_size = build.size;
-        build.image = NULL;
         r->origin->source = "nvrtc";
         r->origin->compile_seconds = build.seconds;
         warn_quality(r, item->meta.summary, &build);
