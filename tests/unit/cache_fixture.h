@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/facc.h"
+#include "tests/unit/suite.h"
 
 static char base[PATH_MAX]; /* of this process: test fixture */
 
@@ -134,22 +135,29 @@ static inline long size_of(const char *path)
     return (long)st.st_size;
 }
 
+/* What a listing tells: of the last entry the summary. */
+struct seen {
+    int n, valid;
+    int64_t bytes;
+    char summary[160];
+};
+
+static inline int see(void *user, const struct cache_listing *e)
+{
+    struct seen *s = user;
+    s->n++;
+    s->valid += e->valid;
+    s->bytes += e->bytes;
+    snprintf(s->summary, sizeof s->summary, "%s", e->meta.summary);
+    ck_assert_ptr_nonnull(strstr(e->dir, e->key));
+    return 0;
+}
+
 /* Runs the tests, each with its own directory; main's result. */
 static inline int run_tests(const char *name, const TTest *const *tests,
                             size_t n)
 {
-    Suite *s = suite_create(name);
-    TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 120);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run_tests(name, 120, set_up, tear_down, tests, n);
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "runtime/context.h"
 #include "runtime/kernel.h"
+#include "tests/unit/suite.h"
 
 static const char lua[] =
     "local facc = require 'facc'\n"
@@ -139,11 +140,7 @@ static inline int run_tests(const char *name, const TTest *loop, int n_loop,
     for (size_t i = 0; i < n; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }
 
 #endif

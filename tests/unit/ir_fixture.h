@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compiler/ir/ir.h"
+#include "tests/unit/suite.h"
 
 enum {          /* order of declaration in graph_new */
        T_INT,   /* i32, rank 1 */
@@ -215,17 +216,7 @@ static inline void assert_verified(struct fixture *f, ir_ref score, ir_ref keep)
 static inline int run_tests(const char *name, const TTest *const *tests,
                             size_t n)
 {
-    Suite *suite = suite_create(name);
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, 120);
-    for (size_t k = 0; k < n; k++)
-        tcase_add_test(tc, tests[k]);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run_tests(name, 120, NULL, NULL, tests, n);
 }
 
 #endif

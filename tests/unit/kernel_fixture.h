@@ -17,6 +17,7 @@
 
 #include "runtime/context.h"
 #include "runtime/nvrtc.h"
+#include "tests/unit/suite.h"
 
 static char base[PATH_MAX];           /* of this process: test fixture */
 static char templates[PATH_MAX + 16]; /* base/templates */
@@ -203,18 +204,7 @@ static inline double now(void)
 static inline int run_tests(const char *name, const TTest *const *tests,
                             size_t n)
 {
-    Suite *s = suite_create(name);
-    TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 120);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run_tests(name, 120, set_up, tear_down, tests, n);
 }
 
 #endif

@@ -410,23 +410,6 @@ END_TEST
 
 /* ---- listing and collection ---------------------------------------------- */
 
-struct seen {
-    int n, valid;
-    int64_t bytes;
-    char summary[160];
-};
-
-static int see(void *user, const struct cache_listing *e)
-{
-    struct seen *s = user;
-    s->n++;
-    s->valid += e->valid;
-    s->bytes += e->bytes;
-    snprintf(s->summary, sizeof s->summary, "%s", e->meta.summary);
-    ck_assert_ptr_nonnull(strstr(e->dir, e->key));
-    return 0;
-}
-
 /* n units, the i-th last used i hours ago. */
 static void fill(const struct cache *c, int n)
 {

@@ -88,23 +88,6 @@ START_TEST(other_owner_is_refused)
 }
 END_TEST
 
-struct seen {
-    int n, valid;
-    int64_t bytes;
-    char summary[160];
-};
-
-static int see(void *user, const struct cache_listing *e)
-{
-    struct seen *s = user;
-    s->n++;
-    s->valid += e->valid;
-    s->bytes += e->bytes;
-    snprintf(s->summary, sizeof s->summary, "%s", e->meta.summary);
-    ck_assert_ptr_nonnull(strstr(e->dir, e->key));
-    return 0;
-}
-
 /* What is refused is what the message names: the directory or an entry. */
 START_TEST(refusals_name_what_they_refuse)
 {

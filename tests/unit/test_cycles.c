@@ -84,16 +84,6 @@ int main(int argc, char **argv)
     const TTest *const tests[] = {made_up_nvrtc, real_nvrtc};
     if (argc > 1)
         cycles = atoi(argv[1]);
-    Suite *s = suite_create("cycles");
-    TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_set_timeout(t, 7200);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run_tests("cycles", 7200, set_up, tear_down, tests,
+                           sizeof tests / sizeof tests[0]);
 }

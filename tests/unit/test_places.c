@@ -300,16 +300,6 @@ int main(void)
 {
     const TTest *const tests[] = {decimal_comma, odd_paths, relative_directory,
                                   no_home};
-    Suite *s = suite_create("places");
-    TCase *t = tcase_create("all");
-    tcase_add_checked_fixture(t, set_up_places, tear_down);
-    tcase_set_timeout(t, 120);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
-        tcase_add_test(t, tests[i]);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run_tests("places", 120, set_up_places, tear_down, tests,
+                           sizeof tests / sizeof tests[0]);
 }
