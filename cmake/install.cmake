@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: libraries, facc.h, the CLI and its man page,
+# What `cmake --install` puts where: libraries, headers, the CLI and its man page,
 # facc.pc and the CMake package. Included by CMakeLists.txt, after the targets.
 # A Python wheel (runtime/python, scikit-build-core) takes the component "python"
 # alone.
@@ -22,7 +22,8 @@ if(CMAKE_OBJCOPY AND NOT FACC_SANITIZE)
     install(FILES ${FACC_ARCHIVE} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
-set_target_properties(facc PROPERTIES PUBLIC_HEADER runtime/facc.h)
+set_target_properties(facc PROPERTIES PUBLIC_HEADER
+    "runtime/facc.h;runtime/facc_cache.h;runtime/facc_device.h")
 target_include_directories(facc INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS facc EXPORT faccTargets)

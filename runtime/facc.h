@@ -6,6 +6,8 @@
  *
  *   check -> get (cache or compile; no GPU needed) -> load -> launch
  *
+ * facc_cache.h and facc_device.h, included at the end, have the rest.
+ *
  * Conventions. Functions return facc_status: 0 or negative. `out` comes
  * first; on failure *out is NULL (or untouched where it is no pointer) and
  * *err, if not NULL, tells what was wrong and where. Strings handed out are
@@ -672,168 +674,13 @@ FACC_API facc_status facc_verdict_map(
     int32_t h, int32_t tile_q, int32_t tile_kv, uint8_t *verdicts,
     uint8_t *cells, facc_verdict_counts *counts, facc_error *err);
 
-/* ---- cache ------------------------------------------------------------- */
-
-/* What it points to is valid inside the callback only. */
-typedef struct facc_cache_entry {
-    const char *key;     /* 32 hex digits */
-    const char *dir;     /* directory of the entry */
-    const char *summary; /* "sm80 bf16 128/128 sm_90 alibi.lua" */
-    int64_t bytes;
-    int64_t last_used; /* seconds since the epoch */
-    int32_t valid;     /* verified: digests match */
-} facc_cache_entry;
-/* Calls back, in the calling thread, for every entry of every directory;
- * stops early on nonzero. FACC_ERR_IO. */
-FACC_API facc_status facc_cache_list(facc_ctx *ctx,
-                                     int (*entry)(void *user,
-                                                  const facc_cache_entry *e),
-                                     void *user, facc_error *err);
-/* Removes entries that fail verification; least recently used ones beyond
- * max_bytes (negative: no cap); stale temporaries. Counts may be NULL. Only
- * in the first directory, which other processes may use meanwhile; nothing
- * when the cache is off or read only. FACC_ERR_IO: it cannot be read. */
-FACC_API facc_status facc_cache_gc(facc_ctx *ctx, int64_t max_bytes,
-                                   int64_t *removed, int64_t *freed_bytes,
-                                   facc_error *err);
-/* The same for every entry of the first directory. */
-FACC_API facc_status facc_cache_clear(facc_ctx *ctx, int64_t *removed,
-                                      facc_error *err);
-/* Writes the valid entries of all directories into one file, a tar archive that
- * may as well be unpacked into a directory, to be a read-only layer. The file
- * appears whole or not at all. count may be NULL. FACC_ERR_IO. */
-FACC_API facc_status facc_cache_export(facc_ctx *ctx, const char *path,
-                                       int64_t *count, facc_error *err);
-/* Reads such a file into the first directory: entries that are new, that were
- * there already (they stay), and that failed verification and were left out.
- * Counts may be NULL. FACC_ERR_IO: no archive, or cut short (the entries before
- * that are in), or the directory cannot be written. */
-FACC_API facc_status facc_cache_import(facc_ctx *ctx, const char *path,
-                                       int64_t *added, int64_t *present,
-                                       int64_t *refused, facc_error *err);
-/* What facc_cache_rebuild did about an entry. */
-enum {
-    FACC_REBUILD_KEPT = 0,      /* valid, left as it is */
-    FACC_REBUILD_MADE = 1,      /* compiled again, into the first directory */
-    FACC_REBUILD_ELSEWHERE = 2, /* damaged; another directory has it, too */
-    FACC_REBUILD_LOST = 3       /* damaged, and cannot be compiled again */
-};
-/* What it points to is valid inside the callback only. */
-typedef struct facc_cache_rebuilt {
-    const char *key, *summary; /* as facc_cache_entry's; "" when that is lost */
-    const char *dir;           /* the cache directory */
-    int32_t outcome;           /* FACC_REBUILD_… */
-    int32_t set_aside; /* moved out of the way, to DIR/v1/tmp for an hour */
-    const char *why;   /* of all that is not plainly valid; else "" */
-} facc_cache_rebuilt;
-/* Verifies every entry of every directory. Damaged ones of the first directory
- * are set aside, and compiled again from the unit that an entry holds, if that
- * is whole and of this build of facc; so are valid ones of the first directory
- * that another NVRTC made. `jobs` at a time, each up to 100 MiB. Calls back for
- * each entry, from any of its threads but from one at a time; stops early on
- * nonzero. FACC_ERR_NO_JIT (compiling is forbidden), FACC_ERR_NO_NVRTC and
- * FACC_ERR_IO (no directory that can be written): nothing was changed. */
-FACC_API facc_status
-facc_cache_rebuild(facc_ctx *ctx, int32_t jobs,
-                   int (*entry)(void *user, const facc_cache_rebuilt *e),
-                   void *user, facc_error *err);
-
-/* ---- manifests: what to compile beforehand -------------------------------
- *
- * A run with facc_options.manifest (or $FACC_MANIFEST) records what it asks
- * for; who reads the file loads each program and gets each kernel, and each
- * quantizer, so that the next run finds them all: "facc compile --manifest
- * FILE" does. */
-
-/* What it points to is valid inside the callback only. */
-typedef struct facc_manifest_entry {
-    const char *program; /* its name: for messages */
-    const char *text;    /* for facc_program_load_string */
-    size_t text_size;
-    facc_variant variant; /* arch is never 0 */
-} facc_manifest_entry;
-/* Calls back, in the calling thread, for every kernel of the file, once; stops
- * early on nonzero. A line that is none is passed over with a warning.
- * FACC_ERR_IO: the file cannot be read, or no line is one. */
-FACC_API facc_status
-facc_manifest_read(facc_ctx *ctx, const char *path,
-                   int (*entry)(void *user, const facc_manifest_entry *e),
-                   void *user, facc_error *err);
-/* The same for every quantizer (facc_quantizer_get) of the file; arch is never
- * 0. Either passes over the lines of the other. */
-FACC_API facc_status facc_manifest_read_quantizers(
-    facc_ctx *ctx, const char *path,
-    int (*quantizer)(void *user, const facc_quantize_variant *v), void *user,
-    facc_error *err);
-
-/* ---- what is there ------------------------------------------------------ */
-
-typedef struct facc_system_info {
-    size_t struct_size;
-    int32_t driver_found, driver_version; /* 13000 = 13.0 */
-    int32_t device_count;
-    int32_t nvrtc_found, nvrtc_version; /* major * 1000 + minor * 10 */
-    char driver_path[256], nvrtc_path[256];
-    char driver_error[256], nvrtc_error[256]; /* why not, when not found */
-    char cache_dir[256]; /* first directory, "" memory only */
-    int32_t cache_writable;
-    char cache_error[256];
-    int32_t cpu_threads;
-    char cpu_isa[32]; /* "avx512f" "avx2" "generic" */
-} facc_system_info;
-#define FACC_SYSTEM_INFO_INIT FACC_STRUCT_INIT(facc_system_info)
-/* Opens driver and NVRTC if they are there; that they are not is no error.
- * Fills the fields that out->struct_size covers. */
-FACC_API facc_status facc_system(facc_ctx *ctx, facc_system_info *out,
-                                 facc_error *err);
-
-typedef struct facc_device_info {
-    size_t struct_size;
-    char name[128];
-    int32_t arch; /* 90: sm_90 */
-    int32_t multiprocessors;
-    int64_t memory_bytes, l2_bytes;
-    int32_t shared_bytes_per_block; /* opt-in maximum */
-    int32_t clock_khz;
-    int32_t memory_clock_khz, memory_bus_bits; /* 0: the driver does not say */
-} facc_device_info;
-#define FACC_DEVICE_INFO_INIT FACC_STRUCT_INIT(facc_device_info)
-
-/* ---- device conveniences: for the CLI, examples and tests ---------------
- * `device` is the driver's ordinal, from 0; sizes are in bytes. Any thread. */
-
-FACC_API facc_status facc_device_info_get(facc_ctx *ctx, int32_t device,
-                                          facc_device_info *out,
-                                          facc_error *err);
-/* Device memory, the caller's until facc_device_free, aligned to 256. */
-FACC_API facc_status facc_device_alloc(void **out, facc_ctx *ctx,
-                                       int32_t device, size_t bytes,
-                                       facc_error *err);
-/* Waits for work that uses it. NULL is fine. */
-FACC_API facc_status facc_device_free(facc_ctx *ctx, int32_t device, void *ptr);
-/* Host to device, device to host: done when they return. */
-FACC_API facc_status facc_device_upload(facc_ctx *ctx, int32_t device,
-                                        void *dst, const void *src,
-                                        size_t bytes, facc_error *err);
-FACC_API facc_status facc_device_download(facc_ctx *ctx, int32_t device,
-                                          void *dst, const void *src,
-                                          size_t bytes, facc_error *err);
-/* Waits for all work on the device; reports the errors of kernels. */
-FACC_API facc_status facc_device_synchronize(facc_ctx *ctx, int32_t device,
-                                             facc_error *err);
-/* A stream and a pair of events: launches between begin and end are timed.
- * One thread at a time; the caller's until facc_timer_free. */
-typedef struct facc_timer facc_timer;
-FACC_API facc_status facc_timer_create(facc_timer **out, facc_ctx *ctx,
-                                       int32_t device, facc_error *err);
-FACC_API void *facc_timer_stream(facc_timer *t); /* CUstream to launch on */
-FACC_API facc_status facc_timer_begin(facc_timer *t, facc_error *err);
-FACC_API facc_status facc_timer_end(facc_timer *t, double *milliseconds,
-                                    facc_error *err); /* synchronises */
-FACC_API void facc_timer_free(facc_timer *t);         /* NULL is fine */
-
 #ifdef __cplusplus
 }
 #endif
+
+/* ---- the other parts ------------------------------------------------- */
+
+#include "facc_cache.h"  /* facc_cache_…, facc_manifest_… */
+#include "facc_device.h" /* facc_system, facc_device_…, facc_timer_… */
 
 #endif

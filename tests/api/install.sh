@@ -35,7 +35,9 @@ readelf -d "$libdir/libfacc.so" | grep -q 'R.*PATH' && fail "the library has a r
 nm -D "$libdir/libfacc.so" | grep -q ' facc_version@@FACC_0$' || fail "symbols have no version"
 sh tests/api/symbols.sh "$libdir/libfacc.so"
 sh tests/api/symbols.sh "$libdir/libfacc.a"
-cmp runtime/facc.h "$prefix/include/facc.h"
+for f in runtime/facc.h runtime/facc_*.h; do
+    cmp "$f" "$prefix/include/${f#runtime/}"
+done
 
 # --- man page, command line ---
 [ "$("$prefix/bin/facc" --version)" = "facc $version" ] || fail "the CLI does not run"

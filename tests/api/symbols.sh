@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: symbols.sh libfacc.so | libfacc.a
-# The library exports what facc.h declares, all of it, and nothing else; the
-# archive has no other global names.
+# The library exports what facc.h and its parts declare, all of it, and nothing
+# else; the archive has no other global names.
 set -eu
 cd "$(dirname "$0")/../.."
 lib=$1
@@ -14,7 +14,7 @@ case $lib in
 esac | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$dir/exported"
 # Declarations may break after FACC_API; a name is followed by "(".
-grep -v '^#' runtime/facc.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\{1,\}\([^/*][^*]*\*\{1,\}\)*/||g' |
+cat runtime/facc.h runtime/facc_*.h | grep -v '^#' | tr '\n' ' ' | sed 's|/\*[^*]*\*\{1,\}\([^/*][^*]*\*\{1,\}\)*/||g' |
     grep -o 'FACC_API [^;]*;' | sed 's/(.*//; s/.*[ *]//' |
     sort -u >"$dir/declared"
 [ -s "$dir/declared" ] || { echo "no declarations found in facc.h"; exit 1; }
