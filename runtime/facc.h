@@ -553,7 +553,10 @@ FACC_API facc_status facc_convert(facc_dtype to, void *dst, facc_dtype from,
  * and scale = max |y| / 448 (e5m2: 57,344), at least 2^-126, with power_of_two
  * the next one of these. Where all y are 0 it is 1. NaN and infinities become
  * NaN, and count for no scale and no mean. Out stands for out * scale + mean,
- * with hadamard for the transformed values: what facc_args takes. */
+ * with hadamard for the transformed values: what facc_args takes.
+ * Kernels give the same bits as the CPU, but for sums that they take in another
+ * order: means, and hadamard of f16 and bf16, where y is within 2^-20 of its
+ * row's largest. */
 
 typedef struct facc_quantize_args {
     size_t struct_size;

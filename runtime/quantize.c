@@ -15,9 +15,7 @@
 
 static const char stage_name[] = "quantize";
 
-/* CTAs of a launch before they have several slabs each, and how many at most.
- */
-enum { WAVE = 512, MOST_SLABS = 8 };
+enum { WAVE = 512 }; /* CTAs of a launch before they have several slabs each */
 
 struct facc_quantizer {
     facc_ctx *ctx;
@@ -207,7 +205,8 @@ static int64_t cut(const struct quantize_sizes *z, int block,
  * but all multiprocessors have CTAs. */
 static int ctas_of(int all, bool hadamard)
 {
-    const int each = all / WAVE < MOST_SLABS ? all / WAVE : MOST_SLABS;
+    const int each =
+        all / WAVE < FACC_MOST_SLABS ? all / WAVE : FACC_MOST_SLABS;
     return hadamard && each > 1 ? (all + each - 1) / each : all;
 }
 

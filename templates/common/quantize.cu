@@ -206,46 +206,55 @@ __device__ __forceinline__ Most largest_behind_hadamard(const facc_rounding &a,
 {
     float most = 0.0f;
 #pragma unroll
-    for (int e = 0; e < 16; e++)
-        most = fmaxf(most, fabsf(x[e]) + fabsf(x[e + 16]));
+    for (int e = 0; e < kElements; e++)
+        if (!(e & kLast))
+            most = fmaxf(most, fabsf(x[e]) + fabsf(x[e + kLast]));
     if (most <= kMostFinite)
         return Most{most * a.norm, false};
-    butterflies<16, 32>(x);
+    butterflies<kLast, 2 * kLast>(x);
     return Most{largest_finite(x) * a.norm, true};
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, kAmaxCtas)
     facc_quantize_amax(const __grid_constant__ facc_rounding a)
 {
+    __shared__ uint4 signs[kSignVectors];
+    __shared__ Rows plan[kPlan];
     const Place at = place_of(threadIdx.x);
-    unsigned signs = kHadamard ? signs_of(a, at) : 0;
-    Rows r = rows_of(a, blockIdx.x);
+    const Rows r = rows_of(a, blockIdx.x);
     const Mean mean = mean_of(a, r, at);
     Part p;
     load_part(a, r, at, p);
+    if constexpr (kHadamard) {
+        make_plan(a, false, plan);
+        make_signs(a, signs);
+        __syncthreads();
+    }
     int id = blockIdx.x, turn = 0;
     do {
         Most m{0.0f, false};
         if constexpr (kHadamard) {
-            unknown(signs);
-            r = rows_after(a, id, false);
-            Walk walk = walk_in(a, r, at);
-            change_signs(signs, p);
+            const Rows &after = plan[turn + 1];
+            change_signs(signs, at, p);
+            Walk walk = walk_in(a, after, at);
 #pragma unroll
             for (int i = 0; i < kRows; i++) {
                 float x[kElements];
                 most_of_hadamard(at, p.raw[i], x);
-                load_row(walk, i, p.raw[i]);
+                if constexpr (kProducts)
+                    load_row(walk, i, p.raw[i]);
                 m = joined(m, largest_behind_hadamard(a, x));
             }
+            if constexpr (!kProducts) // registers
+                load_part(a, after, at, p);
         } else {
             m = largest(a, r, at, p, mean);
         }
-        m = largest_of_all<kThreads>(m, turn);
+        m = largest_of_all<kThreads>(m, turn & 1);
         if (threadIdx.x == 0)
             a.amax[id] = as_number(m);
         id += a.ctas;
-        turn ^= 1;
+        turn++;
     } while (kHadamard && id < a.all);
 }
 
@@ -380,13 +389,13 @@ struct Values {
     float x[kHadamard ? kRows : 1][kElements];
 };
 
-__device__ __forceinline__ void transform(const Place &at, unsigned signs, Values &v)
+__device__ __forceinline__ void transform(const Place &at, const uint4 *signs, Values &v)
 {
-    change_signs(signs, v.p);
+    change_signs(signs, at, v.p);
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
         most_of_hadamard(at, v.p.raw[i], v.x[i]);
-        butterflies<16, 32>(v.x[i]);
+        butterflies<kLast, 2 * kLast>(v.x[i]);
     }
 }
 
@@ -422,11 +431,18 @@ __device__ __forceinline__ bool find_amax(const facc_rounding &a, const Rows &r,
 {
     bool infinite = false;
     if constexpr (kHadamard) {
+        constexpr int kAtOnce = !kProducts ? 1 : kRows < 4 ? kRows : 4; // rows of one unit
 #pragma unroll
-        for (int i = 0; i < kRows; i++) {
-            float most = quickly_largest(v.x[i]);
+        for (int i = 0; i < kRows; i += kAtOnce) {
+            float most = 0.0f;
+#pragma unroll
+            for (int k = i; k < i + kAtOnce; k++)
+                most = fmaxf(most, quickly_largest(v.x[k]));
             if (!(most <= kMostFinite)) {
-                most = largest_finite(v.x[i]);
+                most = 0.0f;
+#pragma unroll
+                for (int k = i; k < i + kAtOnce; k++)
+                    most = fmaxf(most, largest_finite(v.x[k]));
                 infinite = true;
             }
             join_amax(unit_amax, (at.first + at.row(i)) / 32, most * a.norm);
@@ -441,7 +457,7 @@ __device__ __forceinline__ bool find_amax(const facc_rounding &a, const Rows &r,
 
 // What kernels before have found.
 struct Given {
-    float scale;
+    float factor;
     bool infinite; // some values
 };
 
@@ -449,7 +465,7 @@ __device__ __forceinline__ Given given_for(const facc_rounding &a, const Rows &r
 {
     if (a.fused || r.count <= 0)
         return Given{1.0f, false};
-    return Given{*scale_at(a, r.b, r.h, a.block ? r.unit : 0),
+    return Given{1.0f / *scale_at(a, r.b, r.h, a.block ? r.unit : 0),
                  !kMean && from_number(a.amax[id]).infinite};
 }
 
@@ -460,7 +476,7 @@ __device__ __forceinline__ void to_tile(unsigned *tile, const Place &at, int row
     unsigned *to = tile + row * kTileStride + at.column / 4;
 #pragma unroll
     for (int k = 0; k < kElements / 4; k++)
-        to[k / 4 * 4 * kLanes + k % 4] = valid ? codes[k] : 0;
+        to[Place::offset(4 * k) / 4] = valid ? codes[k] : 0;
 }
 
 // unit_factor: or 0, and factor is of all.
@@ -469,7 +485,7 @@ __device__ __forceinline__ void round_rows(const facc_rounding &a, const Rows &r
                                            float factor, unsigned *tile)
 {
     unsigned words[kElements / 4][16]; // of the image
-    Walk walk = walk_of(a, r, at, a.out, a.out_stride, 1);
+    Walk walk = walk_of(r, at, a.out, r.out, a.out_stride, 1);
     const int left = r.count - at.first;
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
@@ -507,33 +523,43 @@ extern "C" __global__ void __launch_bounds__(kThreads, kRoundCtas)
     __shared__ unsigned unit_amax[2][kUnits];
     __shared__ float unit_factor[kUnits];
     __shared__ unsigned tile[kHadamard && kImage ? kSlabRows * kTileStride : 1];
+    __shared__ uint4 signs[kSignVectors];
+    __shared__ Rows plan[kPlan];
+    __shared__ Given givens[kPlan];
     // Where a kernel before has read the tensor: what it read last may still be in the cache.
     const bool backwards = kMean || !a.fused;
     const Place at = place_of(threadIdx.x);
-    unsigned signs = kHadamard ? signs_of(a, at) : 0;
     for (int i = threadIdx.x; i < 2 * kUnits; i += kThreads)
         unit_amax[i / kUnits][i % kUnits] = 0;
     Values v;
-    Rows r = rows_of(a, backwards ? a.all - 1 - blockIdx.x : blockIdx.x), after;
-    const Mean mean = mean_of(a, r, at);
-    load_part(a, r, at, v.p);
+    const Rows begin = rows_of(a, backwards ? a.all - 1 - blockIdx.x : blockIdx.x);
+    const Mean mean = mean_of(a, begin, at);
+    load_part(a, begin, at, v.p);
+    if constexpr (kHadamard) {
+        const int i = threadIdx.x, id = (int)blockIdx.x + i * a.ctas;
+        make_plan(a, backwards, plan);
+        if (i < kPlan)
+            givens[i] = given_for(a, plan[i], backwards ? a.all - 1 - id : id);
+        make_signs(a, signs);
+    }
     __syncthreads();
     int id = blockIdx.x, turn = 0;
     do {
-        unknown(signs); // or masks made of it would fill registers
-        const Given given = given_for(a, r, backwards ? a.all - 1 - id : id);
-        const Rows after = kHadamard ? rows_after(a, id, backwards) : r;
+        const Rows &r = kHadamard ? plan[turn] : begin;
+        const Rows &after = kHadamard ? plan[turn + 1] : begin;
+        const Given given =
+            kHadamard ? givens[turn] : given_for(a, r, backwards ? a.all - 1 - id : id);
         if constexpr (kHadamard)
             transform(at, signs, v);
-        if constexpr (kAhead)
+        if constexpr (kProducts)
             load_part(a, after, at, v.p);
         bool infinite = given.infinite;
         if (a.fused) {
-            infinite = find_amax(a, r, at, mean, v, unit_amax[turn]);
+            infinite = find_amax(a, r, at, mean, v, unit_amax[turn & 1]);
             __syncthreads();
-            scale_units(a, r, unit_amax[turn], unit_factor);
+            scale_units(a, r, unit_amax[turn & 1], unit_factor);
             if (threadIdx.x < kUnits)
-                unit_amax[turn ^ 1][threadIdx.x] = 0;
+                unit_amax[(turn & 1) ^ 1][threadIdx.x] = 0;
             __syncthreads();
             if (r.begin())
                 fill_scales(a, r);
@@ -542,14 +568,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kRoundCtas)
             lose_infinities(v);
         if constexpr (kMean)
             forget(v.p);
-        round_rows(a, r, at, mean, v, a.fused ? unit_factor : 0, 1.0f / given.scale, tile);
+        round_rows(a, r, at, mean, v, a.fused ? unit_factor : 0, given.factor, tile);
         if constexpr (kImage)
             if (r.count > 0 || (r.begin() && length_of(a, r.b) == 0))
                 finish_image(a, r, tile);
-        if constexpr (kHadamard && !kAhead)
+        if constexpr (kHadamard && !kProducts)
             load_part(a, after, at, v.p);
-        r = after;
         id += a.ctas;
-        turn ^= 1;
+        turn++;
     } while (kHadamard && id < a.all);
 }

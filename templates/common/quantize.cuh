@@ -13,15 +13,16 @@ constexpr int kUnits = kSlabRows / 32;              // of rows that may be block
 // CTAs to a multiprocessor, for the registers that they need.
 constexpr int kAmaxCtas = 640 / kThreads;
 constexpr int kRoundCtas = 512 / kThreads;
-// The next slab is loaded while this one is rounded.
-constexpr bool kAhead = kHadamard && !kFromF32;
+// With hadamard: tensor cores do most of it, and the next slab is loaded while this one is rounded.
+constexpr bool kProducts = kHadamard && !kFromF32;
 
 // ---- which rows --------------------------------------------------------------------------------
 
 struct Rows {
     int b, h;
-    int unit, part;   // of the sequence, of the unit
-    int first, count; // of the sequence; none in gaps
+    int unit, part;    // of the sequence, of the unit
+    int first, count;  // of the sequence; none in gaps
+    long long in, out; // elements before these rows
     __device__ __forceinline__ bool begin() const { return unit == 0 && part == 0; }
 };
 
@@ -62,6 +63,18 @@ __device__ __forceinline__ int start_of(const facc_rounding &a, int b)
     return a.cu_seqlens ? a.cu_seqlens[b] : 0;
 }
 
+__device__ __forceinline__ unsigned long long times(long long stride, int n)
+{
+    return (unsigned long long)stride * (unsigned)n; // n is not negative
+}
+
+__device__ __forceinline__ long long before(const facc_rounding &a, const Rows &r,
+                                            const long long (&stride)[3])
+{
+    return (long long)((a.cu_seqlens ? 0 : times(stride[0], r.b)) + times(stride[1], r.h) +
+                       times(stride[2], start_of(a, r.b) + r.first));
+}
+
 __device__ __forceinline__ Rows rows_of(const facc_rounding &a, int id)
 {
     Rows r;
@@ -75,54 +88,63 @@ __device__ __forceinline__ Rows rows_of(const facc_rounding &a, int id)
     const long long last = min(first + a.slab, (long long)(r.unit + 1) * a.unit);
     r.first = (int)min(first, (long long)length);
     r.count = (int)min(last, (long long)length) - r.first;
+    r.in = before(a, r, a.in_stride);
+    r.out = before(a, r, a.out_stride);
     return r;
 }
 
-// Those of the slab that a CTA takes after `id`, or none.
-__device__ __forceinline__ Rows rows_after(const facc_rounding &a, int id, bool backwards)
+// With hadamard: all slabs of a CTA, then none. Found once, since 64 elements to a thread and slab
+// do not pay for it.
+constexpr int kPlan = kHadamard ? FACC_MOST_SLABS + 1 : 1;
+
+__device__ __forceinline__ void make_plan(const facc_rounding &a, bool backwards,
+                                          Rows (&plan)[kPlan])
 {
-    const int next = id + a.ctas;
-    if (next < a.all)
-        return rows_of(a, backwards ? a.all - 1 - next : next);
-    return Rows{0, 0, 0, 0, 0, 0};
+    const int i = threadIdx.x, id = (int)blockIdx.x + i * a.ctas;
+    if (i < kPlan)
+        plan[i] = i < kPlan - 1 && id < a.all ? rows_of(a, backwards ? a.all - 1 - id : id)
+                                              : Rows{0, 0, 0, 0, 0, 0, 0, 0};
 }
 
 // ---- a thread's part of a slab -----------------------------------------------------------------
 
-// With hadamard two rows of 32 elements, in groups of 16 columns: of each butterfly but those
-// between lanes both sides are in the thread, and codes are stored 16 bytes at a time. Else 16
-// bytes of each of 16 rows, half a chunk of the image: loads of a warp are whole lines, means take
-// few registers, and no byte has to go to another thread. Lanes 2 i and 2 i + 1 have the halves of
-// a chunk, so that stores of the image fill whole sectors.
+// With hadamard a row is in groups of columns, which lanes take in turn. For tensor cores four
+// lanes have a row in groups of 8, as their operands are; a warp's rows are in sequence. From f32 a
+// thread has 32 elements of two rows in groups of 16: of each butterfly but those between lanes
+// both sides are in the thread, and codes are stored 16 bytes at a time. Without, 16 bytes of each
+// of 16 rows, half a chunk of the image: loads of a warp are whole lines, means take few registers,
+// and no byte has to go to another thread. Lanes 2 i and 2 i + 1 have the halves of a chunk, so
+// that stores of the image fill whole sectors.
 constexpr int kWidth = kFromF32 ? 4 : 8; // elements of a vector of 16 bytes
-constexpr int kRows = kHadamard ? 2 : 16;
-constexpr int kVectors = kHadamard ? 32 / kWidth : 1;        // of a row
-constexpr int kElements = kVectors * kWidth;                 // of a row
-constexpr int kLanes = kHadamard ? kHeadDim / 32 : 1;        // to a row
-constexpr int kColumns = kHadamard ? 1 : kHeadDim / kWidth;  // vectors of a whole row
-constexpr int kStepRows = kHadamard ? kThreads / kLanes : 1; // from one row to the next
-static_assert(!kHadamard || kRows * kStepRows == kSlabRows, "rows for all threads");
+constexpr int kGroup = kProducts ? 8 : kHadamard ? 16 : kWidth;
+constexpr int kLanes = kProducts ? 4 : kHadamard ? kHeadDim / 32 : 1; // to a row
+constexpr int kElements = kHadamard ? kHeadDim / kLanes : kWidth;     // of a row
+constexpr int kVectors = kElements / kWidth;
+constexpr int kRows = kHadamard ? kSlabRows * kLanes / kThreads : 16;
+constexpr int kColumns = kHadamard ? 1 : kHeadDim / kWidth; // vectors of a whole row
+constexpr int kStepRows = kProducts ? 8 : kHadamard ? kThreads / kLanes : 1; // to the next row
 
 struct Place {
     int lane;   // of the row
     int first;  // of the slab's rows
     int column; // of the first vector
-    // Rows and columns from the first to those of a number.
+    // Rows and columns from the first to those of a number: of a row, an element.
     static __device__ __forceinline__ constexpr int row(int i)
     {
         return kHadamard ? i * kStepRows : i;
     }
-    static __device__ __forceinline__ constexpr int offset(int j)
+    static __device__ __forceinline__ constexpr int offset(int e)
     {
-        return j * kWidth / 16 * 16 * kLanes + j * kWidth % 16;
+        return e / kGroup * kGroup * kLanes + e % kGroup;
     }
 };
 
 // Threads that have none are behind all rows.
 __device__ __forceinline__ Place place_of(int thread)
 {
+    const int lane = thread % kLanes, row = thread / kLanes;
     if constexpr (kHadamard)
-        return Place{thread % kLanes, thread / kLanes, thread % kLanes * 16};
+        return Place{lane, kProducts ? row / 8 * 8 * kRows + row % 8 : row, lane * kGroup};
     const int pair = thread >> 1, half = thread & 1;
     return Place{0, pair / kColumns * 32 + 16 * half, pair % kColumns * kWidth};
 }
@@ -134,20 +156,17 @@ struct Walk {
     int left;       // rows of the slab from the thread's first on
 };
 
-__device__ __forceinline__ unsigned long long times(long long stride, int n)
+__device__ __forceinline__ Walk walk_of(const Rows &r, const Place &at, const void *tensor,
+                                        long long slab, const long long (&stride)[3], int size)
 {
-    return (unsigned long long)stride * (unsigned)n; // n is not negative
-}
-
-__device__ __forceinline__ Walk walk_of(const facc_rounding &a, const Rows &r, const Place &at,
-                                        const void *tensor, const long long (&stride)[3], int size)
-{
-    const unsigned long long slab = (a.cu_seqlens ? 0 : times(stride[0], r.b)) +
-                                    times(stride[1], r.h) +
-                                    times(stride[2], start_of(a, r.b) + r.first);
     const unsigned long long thread = times(stride[2], at.first) + at.column;
     return Walk{(char *)tensor + slab * size + thread * size, Place::row(1) * stride[2] * size,
-                tensor ? r.count - at.first : 0};
+                tensor ? r.count - at.first : -1};
+}
+
+__device__ __forceinline__ Walk walk_in(const facc_rounding &a, const Rows &r, const Place &at)
+{
+    return walk_of(r, at, a.in, r.in, a.in_stride, 16 / kWidth);
 }
 
 // The row of number i, zeros behind the slab; then the walk is at the next one.
@@ -155,7 +174,7 @@ __device__ __forceinline__ void load_row(Walk &w, int i, uint4 (&v)[kVectors])
 {
 #pragma unroll
     for (int j = 0; j < kVectors; j++) {
-        const char *from = w.at + Place::offset(j) * (16 / kWidth);
+        const char *from = w.at + Place::offset(kWidth * j) * (16 / kWidth);
         v[j] = Place::row(i) < w.left ? *reinterpret_cast<const uint4 *>(from) : uint4{0, 0, 0, 0};
     }
     w.at += w.step;
@@ -164,11 +183,6 @@ __device__ __forceinline__ void load_row(Walk &w, int i, uint4 (&v)[kVectors])
 struct Part {
     uint4 raw[kRows][kVectors];
 };
-
-__device__ __forceinline__ Walk walk_in(const facc_rounding &a, const Rows &r, const Place &at)
-{
-    return walk_of(a, r, at, a.in, a.in_stride, 16 / kWidth);
-}
 
 __device__ __forceinline__ void load_part(const facc_rounding &a, const Rows &r, const Place &at,
                                           Part &p)
@@ -228,38 +242,28 @@ __device__ __forceinline__ void values_of(const uint4 (&v)[kVectors], const Mean
 
 // ---- hadamard ----------------------------------------------------------------------------------
 
-// Bits of a word that are at even places, those of each half in its low byte.
-__device__ __forceinline__ unsigned even_bits(unsigned x)
-{
-    x &= 0x55555555u;
-    x = (x | x >> 1) & 0x33333333u;
-    x = (x | x >> 2) & 0x0f0f0f0fu;
-    x = (x | x >> 4) & 0x00ff00ffu;
-    return (x | x >> 8) & 0xffffu;
-}
+constexpr int kSignVectors = kHadamard ? kHeadDim / kWidth : 1;
 
-// Signs of a thread's elements: of the even ones in the low half, of the odd ones in the high half.
-__device__ __forceinline__ unsigned signs_of(const facc_rounding &a, const Place &at)
+// Sign bits of a row, as vectors have them.
+__device__ __forceinline__ void make_signs(const facc_rounding &a, uint4 *signs)
 {
-    unsigned bits = 0;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int c = (at.column + 16 * kLanes * i) & 255;
-        bits |= (unsigned)(a.signs[c >> 6] >> (c & 63) & 0xffff) << (16 * i);
+    unsigned *word = reinterpret_cast<unsigned *>(signs);
+    for (int i = threadIdx.x; i < kSignVectors * 4; i += kThreads) {
+        const int c = i * kWidth / 4;
+        const unsigned bits = (unsigned)(a.signs[c >> 6] >> (c & 63));
+        word[i] = kFromF32 ? bits << 31 : (bits & 1) << 15 | (bits & 2) << 30;
     }
-    return even_bits(bits) | even_bits(bits >> 1) << 16;
 }
 
-__device__ __forceinline__ void change_signs(unsigned signs, Part &p)
+__device__ __forceinline__ void change_signs(const uint4 *signs, const Place &at, Part &p)
 {
 #pragma unroll
-    for (int word = 0; word < 4 * kVectors; word++) { // f32: an element, else two
-        const unsigned mask = kFromF32 ? signs << (word % 2 * -16 + 31 - word / 2) & 0x80000000u
-                                       : signs << (15 - word) & 0x80008000u;
+    for (int j = 0; j < kVectors; j++) {
+        const uint4 mask = signs[(at.column + Place::offset(kWidth * j)) / kWidth];
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
-            uint4 &v = p.raw[i][word / 4];
-            (word % 4 == 0 ? v.x : word % 4 == 1 ? v.y : word % 4 == 2 ? v.z : v.w) ^= mask;
+            uint4 &v = p.raw[i][j];
+            v = uint4{v.x ^ mask.x, v.y ^ mask.y, v.z ^ mask.z, v.w ^ mask.w};
         }
     }
 }
@@ -278,22 +282,56 @@ template <int kFirst, int kEnd> __device__ __forceinline__ void butterflies(floa
             }
 }
 
-// Sums and differences of the elements whose columns differ in one bit, bit by bit from the lowest
-// to the last but one, which is between numbers e and e + 16: the order of the CPU, so that bits
-// are the same. The last and the norm are left to the caller.
+constexpr int kChain = kVectors < 4 ? kVectors : 4; // vectors that tensor cores sum
+constexpr int kLast = kProducts ? 2 : 16;           // between the elements of the last sums
+
+// Bits 0, 2, 3 and 4 of the columns' numbers, and those of a chain: a vector is an operand as it
+// is, 8 rows of 16 columns with bit 1 clear, then 8 of those with bit 1 set. Its word i in lane t
+// has columns 8 t + 2 i and 8 t + 2 i + 1; the other operand, a Hadamard matrix of 16, puts what
+// they become there again.
+__device__ __forceinline__ void multiply(const uint4 (&v)[kVectors], float (&x)[kElements])
+{
+    constexpr bool kBf16 = kFrom == kElementBf16;
+    constexpr unsigned kOnes = kBf16 ? 0x3f803f80u : 0x3c003c00u, kMinus = 0x80008000u;
+    const int t = threadIdx.x % 4, g = threadIdx.x / 4 % 8;
+    const unsigned b = kOnes ^ (__popc(t & g / 2) % 2 ? kMinus : 0) ^ (g % 2 ? 0x80000000u : 0);
+#pragma unroll
+    for (int j = 0; j < kVectors; j++) {
+        float y[2][4] = {};
+#pragma unroll
+        for (int i = 0; i < kChain; i++) {
+            const int both = i & j, odd = (both ^ both >> 1) & 1;
+            const uint4 &a = v[j / kChain * kChain + i];
+            add_product<kBf16>(y[0], a, odd ? b ^ kMinus : b, odd ? b ^ kMinus : b);
+            add_product<kBf16>(y[1], a, odd ? b ^ kMinus : b, odd ? b : b ^ kMinus);
+        }
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            x[8 * j + e] = y[e / 4][e % 4];
+    }
+}
+
+// Sums and differences of the elements whose columns differ in one bit, for each bit but one, which
+// is between numbers e and e + kLast: that and the norm are left to the caller. From f32 in the
+// order of the CPU, so that bits are the same.
 __device__ __forceinline__ void most_of_hadamard(const Place &at, const uint4 (&v)[kVectors],
                                                  float (&x)[kElements])
 {
-    unpack(v, x);
-    butterflies<1, 16>(x);
+    if constexpr (kProducts) {
+        multiply(v, x);
+        butterflies<8 * kChain, kElements>(x);
+    } else {
+        unpack(v, x);
+        butterflies<1, 16>(x);
 #pragma unroll
-    for (int bit = 1; bit < kLanes; bit *= 2) {
-        const float sign = at.lane & bit ? -1.0f : 1.0f;
+        for (int bit = 1; bit < kLanes; bit *= 2) {
+            const float sign = at.lane & bit ? -1.0f : 1.0f;
 #pragma unroll
-        for (int e = 0; e < kElements; e++) {
-            const float other =
-                __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(x[e]), bit));
-            x[e] = __fmaf_rn(x[e], sign, other); // exactly the sum, or the difference
+            for (int e = 0; e < kElements; e++) {
+                const float other =
+                    __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(x[e]), bit));
+                x[e] = __fmaf_rn(x[e], sign, other); // exactly the sum, or the difference
+            }
         }
     }
 }
@@ -434,11 +472,11 @@ __device__ __forceinline__ void lose_infinities(uint4 (&v)[kVectors])
 }
 
 // A norm that is a power of two joins the factor: where that is no more than 2^100, products that
-// it makes subnormal become 0 either way.
+// it makes subnormal become 0 either way. Behind tensor cores bits are free: any norm joins it.
 __device__ __forceinline__ float join_norm(const facc_rounding &a, float factor,
                                            float (&x)[kElements])
 {
-    if ((kHeadDim == 64 || kHeadDim == 256) && factor <= 1.2676506e30f)
+    if (kProducts || ((kHeadDim == 64 || kHeadDim == 256) && factor <= 1.2676506e30f))
         return factor * a.norm;
 #pragma unroll
     for (int e = 0; e < kElements; e++)
@@ -472,14 +510,11 @@ __device__ __forceinline__ void store_codes(unsigned char *to, const unsigned (&
         *reinterpret_cast<uint2 *>(to) = uint2{c[0], c[1]};
     } else {
 #pragma unroll
-        for (int k = 0; k < kElements / 4; k += 4) {
-            unsigned char *at = to + k / 4 * 16 * kLanes;
-            if constexpr (kHeadDim % 64 == 0) {
-                *reinterpret_cast<uint4 *>(at) = uint4{c[k], c[k + 1], c[k + 2], c[k + 3]};
-            } else {
-                *reinterpret_cast<uint2 *>(at) = uint2{c[k], c[k + 1]};
-                *reinterpret_cast<uint2 *>(at + 8) = uint2{c[k + 2], c[k + 3]};
-            }
-        }
+        for (int k = 0; k < kElements / 4; k += 2)
+            if (kGroup == 8 || kHeadDim % 64 != 0)
+                *reinterpret_cast<uint2 *>(to + Place::offset(4 * k)) = uint2{c[k], c[k + 1]};
+            else if (k % 4 == 0)
+                *reinterpret_cast<uint4 *>(to + Place::offset(4 * k)) =
+                    uint4{c[k], c[k + 1], c[k + 2], c[k + 3]};
     }
 }

@@ -3,7 +3,7 @@
 #ifndef FACC_QUANTIZE_ARGS_H
 #define FACC_QUANTIZE_ARGS_H
 
-enum { FACC_REDUCE_THREADS = 1024 };
+enum { FACC_REDUCE_THREADS = 1024, FACC_MOST_SLABS = 8 /* to a CTA */ };
 
 /* A CTA has a slab of rows of one head: up to facc_slab_rows(D), 128 at least.
  * twice: from f32, or with hadamard. */

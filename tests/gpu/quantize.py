@@ -1,10 +1,12 @@
-"""The kernels of facc.quantize on a GPU: bits against NumPy (quantize_reference.py; means against f64),
-odd values, packed sequences, strides, repeats; then their speed beside a copy of the bytes that they
+"""The kernels of facc.quantize on a GPU: bits against NumPy (quantize_reference.py; means, and 16-bit
+elements with hadamard, against f64), odd values, packed sequences, strides, repeats; then their speed beside a copy of the bytes that they
 must move.
 
-    python3 tests/gpu/quantize.py [check] [time] [--before LIBRARY...]      (default: both; about a minute)
+    python3 tests/gpu/quantize.py [check] [time] [--before LIBRARY...] [--only NAME] [--size MB]
+                                                                (default: both; about a minute)
 
---before: other libfacc.so, whose kernels are timed by turns with these.
+--before: other libfacc.so, whose kernels are timed by turns with these. --only: what has that in its
+name. --size: of a tensor; else 256 and 64.
 """
 import argparse
 import importlib
@@ -41,10 +43,17 @@ def differs(x, got, per, power_of_two, seed, lengths=None):
             want = np.where(np.isfinite(rows), rows, 0).sum(1) / max(1, rows.shape[1])
             if not np.allclose(mean[b], want, rtol=1e-5, atol=1e-5):
                 return "mean"
-    codes, scale = reference.quantize(values, got.dtype, rank, got.block, power_of_two, seed, mean, lengths)
-    if not np.array_equal(got.scale.cpu().numpy(), scale):
-        return "scale"
     data, image = host(got.data), None if got.image is None else host(got.image)
+    if seed is not None and x.dtype != torch.float32:
+        codes = data
+        why = reference.hadamard_differs(values, codes, got.scale.cpu().numpy(), got.dtype, rank, got.block,
+                                         power_of_two, seed)
+        if why:
+            return why
+    else:
+        codes, scale = reference.quantize(values, got.dtype, rank, got.block, power_of_two, seed, mean, lengths)
+        if not np.array_equal(got.scale.cpu().numpy(), scale):
+            return "scale"
     starts = None if lengths is None else np.cumsum([0] + list(lengths))
     for b, h in itertools.product(range(values.shape[0]), range(values.shape[1])):
         n = values.shape[2] if lengths is None else lengths[b]
@@ -101,12 +110,12 @@ def check():
             failed += why is not None
             if why:
                 print("FAILED packed", lengths, per, why, flush=True)
-    x = torch.randn(2, 3, 22100, 128, device="cuda", dtype=torch.bfloat16)
-    for per in (128, "head"):  # more slabs than CTAs
+    for D, per in ((64, "head"), (128, 128), (128, "head"), (256, 128)):  # more slabs than CTAs
+        x = torch.randn(2, 3, 22100 * max(1, 128 // D), D, device="cuda", dtype=torch.bfloat16)
         why = differs(x, facc.quantize(x, per=per, hadamard=3), per, False, 3)
         failed += why is not None
         if why:
-            print("FAILED several slabs of a CTA", per, why, flush=True)
+            print("FAILED several slabs of a CTA", D, per, why, flush=True)
     x = torch.randn(2, 300, 4, 128, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
     why = differs(x, facc.quantize(x, per=64), 64, False, None)
     failed += why is not None
@@ -158,14 +167,14 @@ TIMED = (("128 rows", 1, 1, dict(per=128)),
          ("V head+mean+image", 2, 2, dict(per="head", mean=True, image=True)))
 
 
-def time_all(before):
+def time_all(before, only, sizes):
     """Share of the speed at which a copy moves as many bytes: reads (two where a scale of more than a block
     or a mean comes first), codes, the image. Of 256 MB, so that little stays in L2, and of 64 MB."""
     packages = [package_of(library) for library in before] + [facc]
     print("share of a copy's speed (GB/s): " + " -> ".join([*before, "now"]), flush=True)
-    for D, size in itertools.product((64, 128, 256), (1 << 27, 1 << 25)):
+    for D, size in itertools.product((64, 128, 256), [mb << 19 for mb in sizes]):
         x = torch.randn(8, 4096 // D, size // 8 // 4096, D, device="cuda", dtype=torch.bfloat16)
-        for name, reads, writes, more in TIMED:
+        for name, reads, writes, more in [t for t in TIMED if only in t[0]]:
             moved = size * (2 * reads + writes)
             y = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
             z = torch.empty_like(y)
@@ -181,10 +190,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=["check", "time"])
     parser.add_argument("--before", nargs="+", default=[])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--size", type=int, nargs="+", default=[256, 64])
     options = parser.parse_args()
     failed = check() if "check" in options.parts else 0
     if "time" in options.parts:
-        time_all(options.before)
+        time_all(options.before, options.only, options.size)
     return failed != 0
 
 

@@ -1,6 +1,6 @@
 """Compiles the kernels that round tensors to FP8, and the one that transposes V, for the CPU (host/)
-and runs them on random cases against NumPy: bits must be the same. Needs a C++ compiler and NumPy,
-no GPU.
+and runs them on random cases against NumPy: bits must be the same, but for 16-bit elements with
+hadamard. Needs a C++ compiler and NumPy, no GPU.
 
     python3 tests/gpu/quantize_host.py [CASES [SEED]]
 """
@@ -77,6 +77,10 @@ def config_of(c):
 KERNELS = [
     {"from": "bf16", "to": "e4m3", "D": 128, "with": ()},
     {"from": "bf16", "to": "e4m3", "D": 128, "with": ("hadamard",)},
+    {"from": "f16", "to": "e5m2", "D": 64, "with": ("hadamard",)},
+    {"from": "bf16", "to": "e4m3", "D": 256, "with": ("hadamard",)},
+    {"from": "f16", "to": "e4m3", "D": 32, "with": ("hadamard",)},
+    {"from": "bf16", "to": "e4m3", "D": 128, "with": ("hadamard", "image")},
     {"from": "bf16", "to": "e4m3", "D": 128, "with": ("mean", "image")},
     {"from": "f16", "to": "e5m2", "D": 64, "with": ("mean", "image")},
     {"from": "f32", "to": "e4m3", "D": 64, "with": ("hadamard", "image")},
@@ -139,6 +143,15 @@ def pack(c, x):
         return np.ascontiguousarray(x)
     return np.ascontiguousarray(np.concatenate(
         [x[b, :, :n] for b, n in enumerate(c["lengths"])], 1)[None])
+
+
+def unpack(c, x):
+    if not c["packed"]:
+        return x
+    y = np.zeros((c["B"], c["H"], c["S"], c["D"]), x.dtype)
+    for b, (n, first) in enumerate(zip(c["lengths"], padded(c))):
+        y[b, :, :n] = x[0, :, first:first + n]
+    return y
 
 
 def address(a):
@@ -215,13 +228,19 @@ def check_rounding(k, c, x, out, scale, mean, image):
             close = np.abs(mean[b] - want) <= 1e-5 * np.maximum(1, np.abs(want))
             if not (close | (np.abs(want) > 1e30)).all():
                 return "mean"
-    codes, want = reference.quantize(x, k["to"], c["rank"], c["block"], c["power_of_two"],
-                                     c["seed"] if "hadamard" in k["with"] else None, mean,
-                                     c["lengths"])
-    if not np.array_equal(scale, want):
-        return f"scale {scale} want {want}"
-    if not np.array_equal(out, pack(c, codes)):
-        return f"{(out != pack(c, codes)).sum()} codes of {out.size}"
+    seed = c["seed"] if "hadamard" in k["with"] else None
+    how = k["to"], c["rank"], c["block"], c["power_of_two"], seed
+    if seed is not None and k["from"] != "f32":
+        codes = unpack(c, out)
+        why = reference.hadamard_differs(x, codes, scale, *how, c["lengths"])
+        if why:
+            return why
+    else:
+        codes, want = reference.quantize(x, *how, mean, c["lengths"])
+        if not np.array_equal(scale, want):
+            return f"scale {scale} want {want}"
+        if not np.array_equal(out, pack(c, codes)):
+            return f"{(out != pack(c, codes)).sum()} codes of {out.size}"
     for b in range(B if image is not None else 0):
         for h in range(c["H"]):
             if not np.array_equal(head_image(c, image, b, h),

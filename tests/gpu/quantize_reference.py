@@ -1,5 +1,6 @@
 """What facc_quantize does, in NumPy: f32 in the order that facc.h states, so that bits are the same;
-the image of V byte by byte. For quantize_host.py and quantize.py."""
+a Hadamard transform of 16-bit elements in f64, since tensor cores sum in their own order; the image of
+V byte by byte. For quantize_host.py and quantize.py."""
 import numpy as np
 
 f32 = np.float32
@@ -92,6 +93,55 @@ def quantize(x, to, rank, block=0, power_of_two=False, seed=None, mean=None, len
         factor = (f32(1) / scale)[:, :, rows]
         codes = codes_of((y * factor[..., None]).astype(f32), to)
     return codes, scale if rank == 3 else scale[..., 0] if rank == 2 else scale_one(scale)
+
+
+NEAR = 2.0 ** -20
+
+
+def exactly_transformed(x, seed):
+    """Of rows that are finite."""
+    D = x.shape[-1]
+    bits = np.arange(D)[:, None] & np.arange(D)
+    odd = sum(bits >> i & 1 for i in range(8)) + signs_of(seed, D)[1][:, None]
+    return x.astype(np.float64) @ np.where(odd % 2, -1.0, 1.0) / np.sqrt(D)
+
+
+def may_be_scale(scale, amax, to, power_of_two):
+    if amax == 0:
+        return scale == 1
+    s = max(amax / float(MOST[to]), 2.0 ** -126)
+    if power_of_two:
+        return scale in [2.0 ** np.ceil(np.log2(s * (1 + far))) for far in (-NEAR, NEAR)]
+    return abs(scale - s) <= NEAR * s
+
+
+def hadamard_differs(x, codes, scale, to, rank, block, power_of_two, seed, lengths=None):
+    """What is wrong, or None: scales within NEAR; codes as of values within NEAR of their row's largest,
+    so that others than the exact one's come only of what is almost between two. A row with NaN or
+    infinities is all NaN. x, codes [B, H, S, D]."""
+    B, H, S, D = x.shape
+    amax = np.zeros((B, H, -(-S // block) if rank == 3 else 1))
+    rows = np.arange(S) // block if rank == 3 else np.zeros(S, int)
+    factor = np.broadcast_to(np.reshape(scale, amax.shape if rank else (1, 1, 1)), amax.shape)
+    for b in range(B):
+        n = S if lengths is None else lengths[b]
+        for h in range(H):
+            finite = np.isfinite(x[b, h, :n]).all(-1, keepdims=True)
+            y = exactly_transformed(np.where(finite, x[b, h, :n], 0), seed)
+            most = np.abs(y).max(-1)
+            np.maximum.at(amax[b, h], rows[:n], most)
+            to_code = factor[b, h, rows[:n]].astype(np.float64)[:, None]
+            y, far = y / to_code, NEAR * most[:, None] / to_code
+            least, mine, largest = (decode(c, to) for c in (
+                codes_of(y - far, to), codes[b, h, :n], codes_of(y + far, to)))
+            wrong = np.where(finite, ~((least <= mine) & (mine <= largest)), codes[b, h, :n] != 0x7f)
+            if wrong.any():
+                return f"{wrong.sum()} codes of (b {b}, h {h})"
+    amax = amax.max(keepdims=True) if rank == 0 else amax
+    for s, most in zip(np.ravel(scale), amax.ravel()):
+        if not may_be_scale(s, most, to, power_of_two):
+            return f"scale {s} of {most}"
+    return None
 
 
 def scale_one(scale):
