@@ -61,9 +61,13 @@ template <bool kThere> struct PlaneCells {
 template <> struct PlaneCells<true> {
     static constexpr bool kHas = true;
     static constexpr int kUnits = kPlaneWidth / 16; // of a panel's row
-    unsigned row;                                   // its place, and
-    unsigned unit;                                  // of 16 bytes in it, swizzled
+    // f32: half a warp reads 8 bytes of each of four rows at once, and the swizzle leaves two of
+    // them in the same banks. So some rows read another block first: as far away as this.
+    static constexpr int kTurn = kPlaneBytes == 2 ? 0 : kPlaneWidth / 64; // blocks
+    unsigned row;                                                         // its place, and
+    unsigned unit; // of 16 bytes in it, swizzled
     unsigned words[4];
+    float ahead[2][4]; // of the blocks kTurn away
 
     __device__ __forceinline__ explicit PlaneCells(unsigned slot)
     {
@@ -71,28 +75,56 @@ template <> struct PlaneCells<true> {
         // Of 16 bits, lanes give places of rows: see store_staged.
         const int r = warp_row + (kPlaneBytes == 2 ? lane % 16 : lane / 4);
         row = slot + r * kPlaneWidth + (kPlaneBytes == 2 ? 0 : lane % 2 * 8);
-        unit = 16 * ((kPlaneBytes == 2 ? lane / 16 : lane % 4 / 2) ^ r * kUnits / 8 % kUnits);
+        unit = 16 * ((kPlaneBytes == 2 ? lane / 16 : lane % 4 / 2) ^ r * kUnits / 8 % kUnits ^
+                     (turned() ? 2 * kTurn : 0));
     }
 
     // Of the block of eight columns n, as accumulators lie. Blocks are asked for in order.
     __device__ __forceinline__ void load(int n, float (&x)[4])
     {
-        const int units = n * kPlaneBytes / 2; // before it
-        const unsigned at =
-            row + (unit ^ 16 * (units % kUnits)) + units / kUnits * kPlanePanelBytes;
         if constexpr (kPlaneBytes == 2) {
             if (n % 2 == 0)
-                ldmatrix_x4(words, at);
+                ldmatrix_x4(words, address(n));
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 unpack_pair<Variant>(words[n % 2 * 2 + half], x[2 * half], x[2 * half + 1]);
+        } else if constexpr (kTurn == 0) {
+            load_block(n, x);
+        } else if (n % (2 * kTurn) < kTurn) {
+            float first[4], second[4];
+            load_block(n, first);
+            load_block(n + kTurn, second);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                x[i] = turned() ? second[i] : first[i];
+                ahead[n % kTurn][i] = turned() ? first[i] : second[i];
+            }
         } else {
-            load_shared_pair(at, x[0], x[1]);
-            load_shared_pair(at + 8 * kPlaneWidth, x[2], x[3]);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                x[i] = ahead[n % kTurn][i];
         }
     }
 
   private:
+    // Width 128: in odd rows; 64: in the third and fourth of each four.
+    static __device__ __forceinline__ bool turned()
+    {
+        return kTurn > 0 && threadIdx.x & (kTurn == 2 ? 4 : 8);
+    }
+
+    __device__ __forceinline__ unsigned address(int n) const
+    {
+        const int units = n * kPlaneBytes / 2; // before it
+        return row + (unit ^ 16 * (units % kUnits)) + units / kUnits * kPlanePanelBytes;
+    }
+
+    __device__ __forceinline__ void load_block(int n, float (&x)[4]) const
+    {
+        load_shared_pair(address(n), x[0], x[1]);
+        load_shared_pair(address(n) + 8 * kPlaneWidth, x[2], x[3]);
+    }
+
     template <class V>
     static __device__ __forceinline__ void unpack_pair(unsigned word, float &low, float &high)
     {
