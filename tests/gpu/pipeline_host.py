@@ -251,6 +251,8 @@ MUTATIONS = [
     (SOFTMAX_FILE, "p[4 * step + i] &= keep[i];", "p[4 * step + (i ^ 1)] &= keep[i];", "numbers.listed.3.1"),
     (DROPOUT_FILE, "w.b * args.H + w.h", "w.h", "numbers.packed.2.2"),
     (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
+    (SOFTMAX_FILE, "kFarReference = 512.0f", "kFarReference = 1e30f", "numbers.plain.2.2"),
+    (SOFTMAX_FILE, "!(multiplier > 0.0f)", "false", "numbers.plain.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "kRawScores, kNarrow, kPlane>", "kRawScores, false, kPlane>", "softmax.narrow.2.2"),

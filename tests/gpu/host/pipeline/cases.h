@@ -436,7 +436,7 @@ template <class Args> static void place_captured(Args &a)
 
 // ---- tensors --------------------------------------------------------------------
 
-constexpr float kScale = 0.25f;
+constexpr float kScale = 0.25f, kHuge = 1 << 18; // scores in the millions
 
 #ifdef FACC_FP8
 using Element = unsigned char;
@@ -538,6 +538,8 @@ static void place_tensors()
     a.D = kHeadDim;
     a.Dv = kHeadDimV;
     a.scale = draw(0, 1) ? kScale : -kScale;
+    if (kRawScores && !kFp8 && draw(0, 3) == 0)
+        a.scale *= kHuge;
     a.scale_log2 = a.scale * 1.4426950408889634f;
     const auto place = [&](long long(&stride)[3], int heads, long long rows, int d) {
         stride[2] = heads * d; // (b, s, h, d)
