@@ -7,14 +7,14 @@
 #include "facc_config.cuh"
 
 constexpr bool kFromF32 = kFrom == kElementF32;
+// With hadamard: tensor cores do most of it, and the next slab is loaded while this one is rounded.
+constexpr bool kProducts = kHadamard && !kFromF32;
 constexpr int kThreads = facc_round_threads(kHeadDim, kHadamard || kFromF32);
 constexpr int kSlabRows = facc_slab_rows(kHeadDim); // the most that a CTA has
 constexpr int kUnits = kSlabRows / 32;              // of rows that may be blocks
 // CTAs to a multiprocessor, for the registers that they need.
-constexpr int kAmaxCtas = 640 / kThreads;
+constexpr int kAmaxCtas = (kProducts && kHeadDim <= 64 ? 768 : 640) / kThreads;
 constexpr int kRoundCtas = 512 / kThreads;
-// With hadamard: tensor cores do most of it, and the next slab is loaded while this one is rounded.
-constexpr bool kProducts = kHadamard && !kFromF32;
 
 // ---- which rows --------------------------------------------------------------------------------
 

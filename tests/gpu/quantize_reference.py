@@ -131,10 +131,12 @@ def hadamard_differs(x, codes, scale, to, rank, block, power_of_two, seed, lengt
             most = np.abs(y).max(-1)
             np.maximum.at(amax[b, h], rows[:n], most)
             to_code = factor[b, h, rows[:n]].astype(np.float64)[:, None]
-            y, far = y / to_code, NEAR * most[:, None] / to_code
-            least, mine, largest = (decode(c, to) for c in (
-                codes_of(y - far, to), codes[b, h, :n], codes_of(y + far, to)))
-            wrong = np.where(finite, ~((least <= mine) & (mine <= largest)), codes[b, h, :n] != 0x7f)
+            y, far = y / to_code, np.broadcast_to(NEAR * most[:, None] / to_code, y.shape)
+            mine = codes[b, h, :n]
+            off = mine != np.where(finite, codes_of(y, to), 0x7f)
+            least, value, largest = (decode(c, to) for c in (
+                codes_of((y - far)[off], to), mine[off], codes_of((y + far)[off], to)))
+            wrong = ~((least <= value) & (value <= largest) & np.broadcast_to(finite, y.shape)[off])
             if wrong.any():
                 return f"{wrong.sum()} codes of (b {b}, h {h})"
     amax = amax.max(keepdims=True) if rank == 0 else amax
