@@ -1,6 +1,7 @@
 /* What CPU attention computes: shapes, layouts, types, lengths, masks, special
  * values. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 static const int lengths[] = {1, 2, 37, 127, 128, 129, 255, 257};
 
@@ -278,9 +279,5 @@ int main(void)
     tcase_add_test(t, long_rows);
     tcase_add_test(t, huge_and_minus_infinite_scores);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

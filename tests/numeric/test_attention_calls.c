@@ -1,6 +1,7 @@
 /* How CPU attention is called: threads, processes, errors; conversions. The
  * numbers themselves are test_attention.c's. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -241,9 +242,5 @@ int main(void)
     tcase_add_test(t, bad_arguments);
     tcase_add_test(t, convert);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* CPU attention with dropout, against loops written by hand, whose random
  * numbers are written a second time, too. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 /* --- which weights ------------------------------------------------------- */
 
@@ -433,9 +434,5 @@ int main(void)
     tcase_add_test(t, streams);
     tcase_add_test(t, refusals);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 enum { BATCHES = 2, HEADS = 4, ROWS = 130, KEYS = 150 };
 
@@ -407,9 +408,5 @@ int main(void)
     tcase_add_test(t, shared_masks);
     tcase_add_test(t, offsets_beyond_32_bits);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* CPU attention of FP8 tensors with descales, means and the image of V, against
  * loops written by hand. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 /* Scales of one tensor: one number, of heads, of blocks; every second float. */
 struct scales {
@@ -432,9 +433,5 @@ int main(void)
     tcase_add_loop_test(t, odd_scales, 0, 2);
     tcase_add_loop_test(t, nan_elements, 0, 2);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

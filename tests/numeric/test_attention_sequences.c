@@ -2,6 +2,7 @@
  * written by hand; a packed sequence is that sequence alone, bit for bit. */
 #include "tests/numeric/attention_reference.h"
 #include "tests/unit/test_share.h"
+#include "tests/unit/suite.h"
 
 /* --- packed sequences --- */
 
@@ -491,9 +492,5 @@ int main(void)
     tcase_add_test(t, bad_reads_in_blocks);
     tcase_add_test(t, bad_blocks);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

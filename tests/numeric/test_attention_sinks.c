@@ -1,5 +1,6 @@
 /* CPU attention with sinks, against loops written by hand. */
 #include "tests/numeric/attention_reference.h"
+#include "tests/unit/suite.h"
 
 /* A sink for each head, about every second float. */
 enum { STEP = 2 };
@@ -377,9 +378,5 @@ int main(void)
     tcase_add_test(t, block_lists);
     tcase_add_test(t, refusals);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

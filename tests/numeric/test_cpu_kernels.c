@@ -7,6 +7,7 @@
 
 #include "runtime/cpu/cpu_convert.h"
 #include "runtime/cpu/cpu_kernels.h"
+#include "tests/unit/suite.h"
 
 static const char *const sets[] = {"generic", "avx2", "avx512f"};
 
@@ -245,9 +246,5 @@ int main(void)
     tcase_add_test(t, strided_rows);
     tcase_add_test(t, rounding);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

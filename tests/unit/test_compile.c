@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "compiler/compile.h"
+#include "tests/unit/suite.h"
 
 static const char alibi[] =
     "local facc = require 'facc'\n"
@@ -570,9 +571,5 @@ int main(void)
     tcase_add_test(t, names_that_a_directive_cannot_hold_are_left_out);
     tcase_add_test(t, memory_may_run_out_anywhere);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

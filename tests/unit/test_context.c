@@ -11,6 +11,7 @@
 #include "runtime/cache.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/error.h"
+#include "tests/unit/suite.h"
 
 /* Each test runs in a process of its own (CK_FORK), so it may change the
  * environment. */
@@ -340,9 +341,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/dtype.h"
 #include "compiler/ir/eval_math.h"
+#include "tests/unit/suite.h"
 
 static double load(enum dtype t, uint32_t code)
 {
@@ -196,9 +197,5 @@ int main(void)
     tcase_add_test(t, ints_round_and_saturate);
     tcase_add_test(t, names);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/emit_build.h"
 #include "tests/unit/emit_mods.h"
+#include "tests/unit/suite.h"
 
 enum {
     N_MODS = sizeof emit_mods / sizeof *emit_mods,
@@ -559,9 +560,5 @@ int main(void)
     tcase_add_test(t, variants_compute_what_the_evaluator_does);
     tcase_add_test(t, cheap_forms_are_close_within_their_limit);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/conformance/list.h"
+#include "tests/unit/suite.h"
 
 /* The variant of a program's text, in an arena. */
 static const char *variant(struct arena *a, const char *label, const char *text)
@@ -269,9 +270,5 @@ int main(void)
     tcase_add_test(t, scales_of_single_mods);
     tcase_add_test(t, biases_of_the_list_have_an_offset);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/dtype.h"
 #include "tests/unit/emit_build.h"
+#include "tests/unit/suite.h"
 
 static const char *const bodies[] = {
     "score + t[q][kv]",
@@ -165,9 +166,5 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_test(t, finite_scores_stay_finite);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

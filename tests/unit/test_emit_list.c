@@ -7,6 +7,7 @@
 #include "tests/conformance/list.h"
 #include "tests/unit/emit_build.h"
 #include "tests/unit/test_share.h"
+#include "tests/unit/suite.h"
 
 enum { SQ = 300, SKV = 340, RUN = 64, LINES = 9, BATCH = 64 };
 /* a power of two: folded into factors, it moves no score over a threshold */
@@ -175,9 +176,5 @@ int main(void)
     tcase_add_loop_test(t, rows_compute_what_the_evaluator_does, 0,
                         (LIST_MOST + BATCH - 1) / BATCH);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -2,6 +2,7 @@
  * from ops.def in which every op that has a rule is asked for random ranges,
  * and its cuda column for values in them, which the rule's range must hold. */
 #include "tests/unit/emit_build.h"
+#include "tests/unit/suite.h"
 
 /* The type of an operand's range. */
 static const char *range_type(char c, const char *ints)
@@ -93,9 +94,5 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_test(t, rules_hold_what_their_ops_give);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

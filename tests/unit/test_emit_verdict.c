@@ -11,6 +11,7 @@
 #include "tests/unit/emit_build.h"
 #include "tests/unit/test_share.h"
 #include "tests/unit/verdict_cells.h"
+#include "tests/unit/suite.h"
 
 enum { RANDOM = 150, RECTANGLES = 150 };
 
@@ -360,9 +361,5 @@ int main(void)
     tcase_add_test(t, far_elements);
     tcase_add_test(t, time_of_a_verdict);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

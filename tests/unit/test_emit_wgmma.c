@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compiler/compile.h"
+#include "tests/unit/suite.h"
 
 static const struct unit_config stub = {.family = "sm90",
                                         .dtype = DTYPE_BF16,
@@ -312,9 +313,5 @@ int main(int argc, char **argv)
     tcase_add_test(t, fp8_units);
     tcase_add_test(t, units_of_the_family_have_the_products);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

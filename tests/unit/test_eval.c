@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/ir/eval.h"
+#include "tests/unit/suite.h"
 
 /* --- a graph and a call --- */
 
@@ -540,9 +541,5 @@ int main(void)
     tcase_add_test(t, side_values);
     tcase_add_test(t, allocation_fails);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

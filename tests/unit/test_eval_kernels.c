@@ -7,6 +7,7 @@
 
 #include "compiler/ir/eval_kernels.h"
 #include "compiler/ir/eval_math.h"
+#include "tests/unit/suite.h"
 
 /* --- every op of the table against literals --- */
 
@@ -320,9 +321,5 @@ int main(void)
     tcase_add_test(t, exp_and_tanh_accurate);
     tcase_add_test(t, narrow_floats_exact);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/interval.h"
 #include "tests/unit/ir_fixture.h"
+#include "tests/unit/suite.h"
 
 /* In hot loops: Check writes a mark to a pipe at each of its assertions. */
 #define must(cond, ...)                                                        \
@@ -612,9 +613,5 @@ int main(void)
     tcase_add_test(t, conversions_hold);
     tcase_add_test(t, selects_hold);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

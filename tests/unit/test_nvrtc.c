@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/facc.h"
+#include "tests/unit/suite.h"
 
 static struct nvrtc *real(const char *test)
 {
@@ -325,9 +326,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

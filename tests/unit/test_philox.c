@@ -7,6 +7,7 @@
 #include "runtime/args.h"
 #include "runtime/cpu/cpu_dropout.h"
 #include "templates/common/philox.h"
+#include "tests/unit/suite.h"
 
 /* --- numbers ------------------------------------------------------------- */
 
@@ -158,9 +159,5 @@ int main(void)
     tcase_add_test(t, resolution);
     tcase_add_test(t, seeds_and_offsets);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -9,6 +9,7 @@
 
 #include "runtime/context.h"
 #include "runtime/program.h"
+#include "tests/unit/suite.h"
 
 static facc_ctx *open_ctx(void)
 {
@@ -373,9 +374,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/rewrite.h"
 #include "compiler/frontend/trace.h"
+#include "tests/unit/suite.h"
 
 static long n_random = 20000;
 
@@ -444,9 +445,5 @@ int main(int argc, char **argv)
     tcase_add_test(c, reserved_names);
     tcase_add_test(c, negative_control);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/select.h"
+#include "tests/unit/suite.h"
 
 static const int archs[] = {80, 86, 89, 90, 100, 120};
 static const int limits[] = {166912, 101376, 101376, 232448, 232448, 101376};
@@ -492,9 +493,5 @@ int main(void)
     tcase_add_loop_test(t, refusals_say_why, 0,
                         (int)(sizeof refusals / sizeof refusals[0]));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include "tests/unit/fake_nvrtc.h"
 #include "tests/unit/kernel_fixture.h"
 #include "tests/unit/test_share.h"
+#include "tests/unit/suite.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -524,9 +525,5 @@ int main(void)
         if (can_run(tests[i]))
             tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

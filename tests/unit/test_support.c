@@ -12,6 +12,7 @@
 #include "compiler/support/hash.h"
 #include "compiler/support/strbuf.h"
 #include "compiler/support/utf8.h"
+#include "tests/unit/suite.h"
 
 /* Gives out memory `left` times and then refuses; counts what is alive. */
 struct failing {
@@ -369,9 +370,5 @@ int main(void)
     tcase_add_test(t, hash_mix_depends_on_order);
     tcase_add_test(t, utf8_valid_and_not);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -20,6 +20,7 @@
 #include "tests/fuzz/concrete.h"
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/test_share.h"
+#include "tests/unit/suite.h"
 
 static long n_mods;
 static long first_seed = 1;
@@ -333,9 +334,5 @@ int main(int argc, char **argv)
     tcase_add_test(c, random_mods);
     tcase_add_test(c, conformance);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

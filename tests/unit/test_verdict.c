@@ -16,6 +16,7 @@
 #include "tests/conformance/list.h"
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/verdict_cells.h"
+#include "tests/unit/suite.h"
 
 #ifdef FACC_VERIFY /* slow: sanitizers */
 enum { SCALE = 8 };
@@ -450,9 +451,5 @@ int main(int argc, char **argv)
     tcase_add_test(c, list_at_random_lengths);
     tcase_add_test(c, list_is_sharp);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

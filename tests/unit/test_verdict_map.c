@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/facc.h"
+#include "tests/unit/suite.h"
 
 enum { B = 2, H = 2, MAX_S = 80 };
 
@@ -619,9 +620,5 @@ int main(void)
     tcase_add_test(t, too_many_blocks);
     suite_add_tcase(s, shapes);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    const int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }
