@@ -241,12 +241,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kAmaxCtas)
             for (int i = 0; i < kRows; i++) {
                 float x[kElements];
                 most_of_hadamard(at, p.raw[i], x);
-                if constexpr (kProducts)
-                    load_row(walk, i, p.raw[i]);
+                load_row(walk, i, p.raw[i]);
                 m = joined(m, largest_behind_hadamard(a, x));
             }
-            if constexpr (!kProducts) // registers
-                load_part(a, after, at, p);
         } else {
             m = largest(a, r, at, p, mean);
         }

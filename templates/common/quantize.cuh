@@ -259,7 +259,7 @@ __device__ __forceinline__ void change_signs(const uint4 *signs, const Place &at
 {
 #pragma unroll
     for (int j = 0; j < kVectors; j++) {
-        const uint4 mask = signs[(at.column + Place::offset(kWidth * j)) / kWidth];
+        const uint4 mask = signs[at.column / kWidth + Place::offset(kWidth * j) / kWidth];
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
             uint4 &v = p.raw[i][j];

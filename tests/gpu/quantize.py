@@ -1,6 +1,6 @@
 """The kernels of facc.quantize on a GPU: bits against NumPy (quantize_reference.py; means, and 16-bit
-elements with hadamard, against f64), odd values, packed sequences, strides, repeats; then their speed beside a copy of the bytes that they
-must move.
+elements with hadamard, against f64), odd values, packed sequences, strides, repeats; then their speed
+beside a copy of the bytes that they must move.
 
     python3 tests/gpu/quantize.py [check] [time] [--before LIBRARY...] [--only NAME] [--size MB]
                                                                 (default: both; about a minute)
