@@ -218,7 +218,7 @@ __device__ __forceinline__ Most largest_behind_hadamard(const facc_rounding &a,
 extern "C" __global__ void __launch_bounds__(kThreads, kAmaxCtas)
     facc_quantize_amax(const __grid_constant__ facc_rounding a)
 {
-    __shared__ uint4 signs[kSignVectors];
+    __shared__ Tables tables;
     __shared__ Rows plan[kPlan];
     const Place at = place_of(threadIdx.x);
     const Rows r = rows_of(a, blockIdx.x);
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kAmaxCtas)
     load_part(a, r, at, p);
     if constexpr (kHadamard) {
         make_plan(a, false, plan);
-        make_signs(a, signs);
+        make_tables(a, tables);
         __syncthreads();
     }
     int id = blockIdx.x, turn = 0;
@@ -235,12 +235,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kAmaxCtas)
         Most m{0.0f, false};
         if constexpr (kHadamard) {
             const Rows &after = plan[turn + 1];
-            change_signs(signs, at, p);
+            change_signs(tables, at, p);
             Walk walk = walk_in(a, after, at);
 #pragma unroll
             for (int i = 0; i < kRows; i++) {
                 float x[kElements];
-                most_of_hadamard(at, p.raw[i], x);
+                most_of_hadamard(tables, at, p.raw[i], x);
                 load_row(walk, i, p.raw[i]);
                 m = joined(m, largest_behind_hadamard(a, x));
             }
@@ -386,12 +386,12 @@ struct Values {
     float x[kHadamard ? kRows : 1][kElements];
 };
 
-__device__ __forceinline__ void transform(const Place &at, const uint4 *signs, Values &v)
+__device__ __forceinline__ void transform(const Tables &tables, const Place &at, Values &v)
 {
-    change_signs(signs, at, v.p);
+    change_signs(tables, at, v.p);
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
-        most_of_hadamard(at, v.p.raw[i], v.x[i]);
+        most_of_hadamard(tables, at, v.p.raw[i], v.x[i]);
         butterflies<kLast, 2 * kLast>(v.x[i]);
     }
 }
@@ -520,7 +520,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kRoundCtas)
     __shared__ unsigned unit_amax[2][kUnits];
     __shared__ float unit_factor[kUnits];
     __shared__ unsigned tile[kHadamard && kImage ? kSlabRows * kTileStride : 1];
-    __shared__ uint4 signs[kSignVectors];
+    __shared__ Tables tables;
     __shared__ Rows plan[kPlan];
     __shared__ Given givens[kPlan];
     // Where a kernel before has read the tensor: what it read last may still be in the cache.
@@ -537,7 +537,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kRoundCtas)
         make_plan(a, backwards, plan);
         if (i < kPlan)
             givens[i] = given_for(a, plan[i], backwards ? a.all - 1 - id : id);
-        make_signs(a, signs);
+        make_tables(a, tables);
     }
     __syncthreads();
     int id = blockIdx.x, turn = 0;
@@ -547,7 +547,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kRoundCtas)
         const Given given =
             kHadamard ? givens[turn] : given_for(a, r, backwards ? a.all - 1 - id : id);
         if constexpr (kHadamard)
-            transform(at, signs, v);
+            transform(tables, at, v);
         if constexpr (kProducts)
             load_part(a, after, at, v.p);
         bool infinite = given.infinite;

@@ -242,24 +242,37 @@ __device__ __forceinline__ void values_of(const uint4 (&v)[kVectors], const Mean
 
 // ---- hadamard ----------------------------------------------------------------------------------
 
-constexpr int kSignVectors = kHadamard ? kHeadDim / kWidth : 1;
+// In shared memory. Sign bits of a row, as vectors have them. What each lane has of 8 columns of a
+// Hadamard matrix of 16 and of the other 8, and minus these: a compiler that knows what they have
+// in common copies registers for each product.
+struct Tables {
+    uint4 signs[kHadamard ? kHeadDim / kWidth : 1];
+    uint4 factors[2][32];
+};
 
-// Sign bits of a row, as vectors have them.
-__device__ __forceinline__ void make_signs(const facc_rounding &a, uint4 *signs)
+__device__ __forceinline__ void make_tables(const facc_rounding &a, Tables &tables)
 {
-    unsigned *word = reinterpret_cast<unsigned *>(signs);
-    for (int i = threadIdx.x; i < kSignVectors * 4; i += kThreads) {
+    unsigned *word = reinterpret_cast<unsigned *>(tables.signs);
+    for (int i = threadIdx.x; i < kHeadDim / kWidth * 4; i += kThreads) {
         const int c = i * kWidth / 4;
         const unsigned bits = (unsigned)(a.signs[c >> 6] >> (c & 63));
         word[i] = kFromF32 ? bits << 31 : (bits & 1) << 15 | (bits & 2) << 30;
     }
+    if (kProducts && threadIdx.x < 64) {
+        constexpr unsigned kOnes = kFrom == kElementBf16 ? 0x3f803f80u : 0x3c003c00u;
+        constexpr unsigned kMinus = 0x80008000u;
+        const int t = threadIdx.x % 4, g = threadIdx.x / 4 % 8, minus = threadIdx.x / 32;
+        const bool odd = (__popc(t & g / 2) + minus) % 2;
+        const unsigned b = kOnes ^ (odd ? kMinus : 0) ^ (g % 2 ? 0x80000000u : 0);
+        tables.factors[minus][threadIdx.x % 32] = uint4{b, b, b, b ^ kMinus};
+    }
 }
 
-__device__ __forceinline__ void change_signs(const uint4 *signs, const Place &at, Part &p)
+__device__ __forceinline__ void change_signs(const Tables &tables, const Place &at, Part &p)
 {
 #pragma unroll
     for (int j = 0; j < kVectors; j++) {
-        const uint4 mask = signs[at.column / kWidth + Place::offset(kWidth * j) / kWidth];
+        const uint4 mask = tables.signs[at.column / kWidth + Place::offset(kWidth * j) / kWidth];
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
             uint4 &v = p.raw[i][j];
@@ -287,23 +300,21 @@ constexpr int kLast = kProducts ? 2 : 16;           // between the elements of t
 
 // Bits 0, 2, 3 and 4 of the columns' numbers, and those of a chain: a vector is an operand as it
 // is, 8 rows of 16 columns with bit 1 clear, then 8 of those with bit 1 set. Its word i in lane t
-// has columns 8 t + 2 i and 8 t + 2 i + 1; the other operand, a Hadamard matrix of 16, puts what
-// they become there again.
-__device__ __forceinline__ void multiply(const uint4 (&v)[kVectors], float (&x)[kElements])
+// has columns 8 t + 2 i and 8 t + 2 i + 1; factors put what they become there again.
+__device__ __forceinline__ void multiply(const Tables &tables, const uint4 (&v)[kVectors],
+                                         float (&x)[kElements])
 {
     constexpr bool kBf16 = kFrom == kElementBf16;
-    constexpr unsigned kOnes = kBf16 ? 0x3f803f80u : 0x3c003c00u, kMinus = 0x80008000u;
-    const int t = threadIdx.x % 4, g = threadIdx.x / 4 % 8;
-    const unsigned b = kOnes ^ (__popc(t & g / 2) % 2 ? kMinus : 0) ^ (g % 2 ? 0x80000000u : 0);
+    const uint4 plus = tables.factors[0][threadIdx.x % 32];
+    const uint4 minus = tables.factors[1][threadIdx.x % 32];
 #pragma unroll
     for (int j = 0; j < kVectors; j++) {
         float y[2][4] = {};
 #pragma unroll
         for (int i = 0; i < kChain; i++) {
-            const int both = i & j, odd = (both ^ both >> 1) & 1;
-            const uint4 &a = v[j / kChain * kChain + i];
-            add_product<kBf16>(y[0], a, odd ? b ^ kMinus : b, odd ? b ^ kMinus : b);
-            add_product<kBf16>(y[1], a, odd ? b ^ kMinus : b, odd ? b : b ^ kMinus);
+            const uint4 &a = v[j / kChain * kChain + i], &b = (i & j) % 3 ? minus : plus;
+            add_product<kBf16>(y[0], a, b.x, b.y);
+            add_product<kBf16>(y[1], a, b.z, b.w);
         }
 #pragma unroll
         for (int e = 0; e < 8; e++)
@@ -314,11 +325,11 @@ __device__ __forceinline__ void multiply(const uint4 (&v)[kVectors], float (&x)[
 // Sums and differences of the elements whose columns differ in one bit, for each bit but one, which
 // is between numbers e and e + kLast: that and the norm are left to the caller. From f32 in the
 // order of the CPU, so that bits are the same.
-__device__ __forceinline__ void most_of_hadamard(const Place &at, const uint4 (&v)[kVectors],
-                                                 float (&x)[kElements])
+__device__ __forceinline__ void most_of_hadamard(const Tables &tables, const Place &at,
+                                                 const uint4 (&v)[kVectors], float (&x)[kElements])
 {
     if constexpr (kProducts) {
-        multiply(v, x);
+        multiply(tables, v, x);
         butterflies<8 * kChain, kElements>(x);
     } else {
         unpack(v, x);
