@@ -77,6 +77,9 @@ def cases():
                        to=("e4m3", "e5m2")[n % 2], power_of_two=n % 2 == 1,
                        seed=n if kind == 1 and D in (32, 64, 128, 256) else None, mean=kind == 2,
                        image=kind == 2 or n == 0, odd=n % 2 == 0)
+    for D, stored, per in itertools.product((32, 64, 128, 256), ("bf16", "f16"), ("head", 96, 1024)):
+        yield dict(D=D, S=1111, per=per, stored=stored, to="e5m2" if D == 64 else "e4m3", power_of_two=per == 96,
+                   seed=D, mean=False, image=stored == "f16", odd=True)
 
 
 def check():
