@@ -156,23 +156,9 @@ __device__ __forceinline__ void apply_copied(const KernelArgs &args, const Work 
     }
 }
 
-// From raw scores to log2 units, in place.
-__device__ __forceinline__ void scale_scores(float factor, Scores &s)
-{
-#pragma unroll
-    for (int n = 0; n < kBlocksN; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-            s[0][n][e] *= factor;
-}
-
-// A reference is a rounded product with the scale. An FMA that joins it with the unrounded one
-// gives the largest score a weight of 1 to 2^-24 of the reference, which is 1 in 16 bits, and next
-// to nothing in a sum, where references are less than this; elsewhere both products are rounded.
-constexpr float kFarReference = 512.0f;
-
-// With the true maximum as reference where it is larger. `factor` is what sums and output so far
-// are to be multiplied by (the sums are).
+// With the true maximum as reference where it is larger. Its weight is exactly 1: not so if the
+// product with the scale were joined with the reference in one FMA. `factor` is what sums and
+// output so far are to be multiplied by (the sums are).
 __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work &w,
                                               const Rows &given, const Stage &stage, int slot,
                                               int kv0, Scores &s, RowState &state, Weights &p,
@@ -180,26 +166,16 @@ __device__ __forceinline__ void weigh_exactly(const KernelArgs &args, const Work
 {
     Rows late;
     const Rows &rows = rows_now(args, w, given, late);
-    float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t)
-                       : kRawScores       ? raw_factor(args, w)
-                                          : 1.0f;
-    if (kRawScores && !(multiplier > 0.0f)) { // the largest raw score has not the largest weight
-        scale_scores(multiplier, s);
-        multiplier = 1.0f;
-    }
     Tops tops;
     if (kPlanes && w.is_copied())
         apply_copied(args, w, rows, stage, slot, kv0, s, tops);
     else
-        apply_tile<true, kMasks>(args, w, rows, stage, slot, kv0, s, tops);
+        apply_tile<true, kMasks, false>(args, w, rows, stage, slot, kv0, s, tops);
     if (kv0 + kTileN > w.kv_len)
         cut_tail(w.kv_len - kv0, s, tops);
+    const float multiplier = Variant::kHasScore ? Variant::multiplier(args, w.t) : 1.0f;
     float offset[2], sum[2][2] = {};
     raise_references(tops, multiplier, 0.0f, state, offset, factor);
-    if (kRawScores && __any_sync(~0u, fmaxf(fabsf(offset[0]), fabsf(offset[1])) >= kFarReference)) {
-        scale_scores(multiplier, s);
-        multiplier = 1.0f;
-    }
 #pragma unroll
     for (int n = 0; n < kBlocksN; ++n)
         weigh_block<false>(s[0][n], n, multiplier, offset, p, sum);

@@ -58,22 +58,23 @@ VARIANTS = {
 SHAPES = {"2.1": dict(m=128, warps=12, q_buffers=1, n=64),
           "2.2": dict(m=128, warps=12, q_buffers=2, n=128),
           "2.80": dict(m=128, warps=12, q_buffers=1, n=80),
+          "2.full": dict(m=128, warps=12, q_buffers=2, n=128, D=128, Dv=128),  # all memory with a table
           "3.1": dict(m=192, warps=16, q_buffers=1, n=96),
           "3.2": dict(m=192, warps=16, q_buffers=2, n=64),
           "3.2.4": dict(m=192, warps=16, q_buffers=2, n=96, stages=4)}
 # Shapes of those that ask little of a shape, or whose panels' rows are 128, 64 or 32 bytes wide by columns; others have all
-# but 2.80.
+# but 2.80; numbers have head dims of their own but for 2.full.
 SHAPES_OF = {"t5": ["2.2", "3.2.4"], "t5_packed": ["2.1"], "relative": ["3.1", "2.2"],
              "plane2": ["2.2", "2.80", "3.1"], "plane4": ["2.1", "2.80"], "plane2_causal": ["2.2", "2.80"], "plane4_causal": ["3.1"],
              "plane2_packed": ["3.1"], "plane4_packed": ["2.1"]}
-OTHER_SHAPES = [s for s in SHAPES if s != "2.80"]
+OTHER_SHAPES = [s for s in SHAPES if s not in ("2.80", "2.full")]
 EXTRA = {"2.1": 64, "2.2": 16, "3.1": 32, "3.2": 128, "3.2.4": 16}  # columns of dot.cuh by shape
 NUMBERS = [("dot", "2.2"), ("dot", "3.1"), ("dot_packed", "2.1"), ("dot_times", "2.1"), ("dot_times", "2.2"),
            ("plain", "2.2"), ("causal", "2.1"), ("alibi", "3.2"), ("softcap", "2.2"), ("softcap", "3.1"), ("bias", "2.2"), ("packed", "2.2"),
            ("packed_causal", "3.1"), ("listed", "3.1"), ("reverse", "2.2"), ("tables", "3.2"), ("tables", "2.1"),
            ("bounded", "3.2"), ("plane2", "2.2"), ("plane2", "2.80"), ("plane2", "3.1"), ("plane4", "2.80"), ("plane4", "3.1"),
            ("plane2_causal", "3.1"), ("plane4_packed", "2.1"), ("t5", "2.1"), ("t5", "2.2"), ("t5", "3.2.4"), ("t5_packed", "2.2"),
-           ("relative", "2.1"), ("relative", "2.2"), ("relative", "3.1")]
+           ("relative", "2.1"), ("relative", "2.2"), ("relative", "2.full"), ("relative", "3.1")]
 SINKS = [("relative", "2.1"), ("causal", "2.1"), ("bias", "2.2"), ("packed_causal", "3.1"), ("reverse", "2.2")]  # of these have sinks
 DROPOUT = [("t5", "2.1"), ("causal", "2.1"), ("softcap", "3.1"), ("packed", "2.2"), ("tables", "3.2"), ("listed", "3.1")]  # have dropout
 SOFTMAX = [("narrow", "2.2"), ("narrow", "3.1")]
@@ -244,15 +245,13 @@ MUTATIONS = [
     (SCHEDULER, "c.row[buffer * kTileM + r]", "c.row[r]", "tags.listed.2.2"),
     (SCHEDULER, "        c.q_full[buffer][g].arrive();", "        ;", "tags.listed.2.1"),
     (MAINLOOP, "c_.row[item_ % kQBuffers * kTileM + r]", "c_.row[r]", "tags.reverse.3.2"),
-    (MAINLOOP, "threadIdx.x % 32 / 4 + 8 * half", "threadIdx.x % 32 / 4", "numbers.plain.2.2"),
+    (MAINLOOP, "threadIdx.x % 32 / 4 + 8 * half", "threadIdx.x % 32 / 4", "numbers.relative.2.full"),
     (EPILOGUE, "by[half] *= args.dropout_scale;", ";", "numbers.tables.3.2"),
     (MAINLOOP, "drop_weights(args_, w, w.q0 + row_in_tile(), kv0, p);", ";", "numbers.causal.2.1"),
     (SOFTMAX_FILE, "kv0 + 16 * step + 2 * (threadIdx.x % 4)", "kv0 + 16 * step", "numbers.softcap.3.1"),
     (SOFTMAX_FILE, "p[4 * step + i] &= keep[i];", "p[4 * step + (i ^ 1)] &= keep[i];", "numbers.listed.3.1"),
     (DROPOUT_FILE, "w.b * args.H + w.h", "w.h", "numbers.packed.2.2"),
     (DROPOUT_FILE, "(x & drops) | ((x | drops) & into)", "into", "numbers.packed.2.2"),
-    (SOFTMAX_FILE, "kFarReference = 512.0f", "kFarReference = 1e30f", "numbers.plain.2.2"),
-    (SOFTMAX_FILE, "!(multiplier > 0.0f)", "false", "numbers.plain.2.2"),
     (SOFTMAX_FILE, "widest <= Variant::narrow_limit(args, w.t)", "true", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "offset[half] -= Variant::shift(args, w.t);", ";", "softmax.narrow.2.2"),
     (SOFTMAX_FILE, "kRawScores, kNarrow, kPlane>", "kRawScores, false, kPlane>", "softmax.narrow.2.2"),
@@ -280,12 +279,14 @@ def build(folder, name, templates, changes=()):
     plane = int(variant[5]) if variant.startswith("plane") else 0
     extra = EXTRA[shape] if variant.startswith("dot") else 0
     place = tempfile.mkdtemp(prefix=name, dir=folder)
-    config = dict(dict(stages=2), **SHAPES[shape], D=64, Dv=64, qreg=False, dtype="bf16",
+    config = dict(dict(stages=2, D=64, Dv=64), **SHAPES[shape], qreg=False, dtype="bf16",
                   out="f32" if shape == "2.1" else "bf16", tensors=tensors, wgmma="", scheduled=scheduled, extra=extra, plane=plane,
                   packed=scheduled)
     if numbers:
         config.update(sinks=kind == "numbers" and (variant, shape) in SINKS,
-                      dropout=kind == "numbers" and (variant, shape) in DROPOUT, D=24, Dv=40 if shape != "2.1" else 72)
+                      dropout=kind == "numbers" and (variant, shape) in DROPOUT)
+        if "D" not in SHAPES[shape]:
+            config.update(D=24, Dv=40 if shape != "2.1" else 72)
     texts = {"facc_config.cuh": config_text(config), "facc_variant.cuh": open(os.path.join(ROOT, file)).read()}
     if kind == "fp8":
         config.update(FP8[shape])
