@@ -167,6 +167,51 @@ def run(gpu, family, name, program, B, H, Hkv, Sq, Skv, D, Dv, dtype, tensors, p
     print("ran", family, name, flush=True)
 
 
+# D, elements, what shares a scale, Hadamard or V's mean and image
+QUANTIZED = ((64, "bfloat16", "tensor", ""), (128, "float16", "head", "hadamard"), (64, "bfloat16", 96, "hadamard"),
+             (128, "bfloat16", 128, "hadamard"), (256, "bfloat16", 128, "hadamard"), (256, "float32", "head", "hadamard"),
+             (128, "bfloat16", 128, "image"), (80, "float32", "head", "image"))
+
+
+def quantize(gpu, D, dtype, per, extra):
+    """One launch of the quantiser, whose codes are those of the CPU but for a few of Hadamard's (facc.h)."""
+    import numpy as np
+    from facc import _abi, _tensor
+    B, H, S = 2, 3, 300
+    x = np.random.default_rng(7).standard_normal((B, H, S, D)).astype(np.float32)
+    x = x if dtype == "float32" else to_bits(x, "f16" if dtype == "float16" else "bf16")
+    like = x if dtype == "float32" else from_bits(x, "bf16") if dtype == "bfloat16" else x
+    more = dict(per=per, hadamard=1 if extra == "hadamard" else None, mean=extra == "image", image=extra == "image")
+    want = gpu.facc.quantize(like, **more)
+    made, a = [], _abi.quantize_args(struct_size=c.sizeof(_abi.quantize_args), block=want.block, device=0,
+                                     hadamard=extra == "hadamard", seed=1)
+    for name, host, kind in (("in", x, dtype), ("out", np.zeros_like(want.data), "uint8"),
+                             ("scale", np.zeros_like(want.scale), "float32"), ("mean", want.mean, "float32"),
+                             ("image", want.image, "uint8")):
+        if host is not None:
+            made.append(DeviceArray(gpu, host.copy(), kind))
+            view = getattr(a, name)
+            _tensor.fill(view, made[-1], name)
+            if kind == "uint8":
+                view.dtype = _abi.DTYPES["e4m3"][0]
+    variant = _abi.quantize_variant(c.sizeof(_abi.quantize_variant), getattr(a, "in").dtype,
+                                    _abi.DTYPES["e4m3"][0], D, 0, 0, a.hadamard, extra == "image", extra == "image")
+    error, size, align = gpu.core.new_error(), c.c_size_t(), c.c_size_t()
+    handle = gpu.core._create(gpu.lib.facc_quantizer_get, gpu.context.handle, c.byref(variant))
+    gpu.core.check(gpu.lib.facc_quantizer_load(handle, 0, c.byref(error)), error)
+    gpu.core.check(gpu.lib.facc_quantizer_workspace_size(handle, c.byref(a), c.byref(size), c.byref(align),
+                                                         c.byref(error)), error)
+    workspace = gpu.alloc(max(1, size.value))
+    a.workspace, a.workspace_size = workspace, size.value
+    gpu.core.check(gpu.lib.facc_quantizer_launch(handle, c.byref(a), None, c.byref(error)), error)
+    gpu.check("synchronize", c.c_void_p(gpu.context.handle.value), 0)
+    got = gpu.download(made[1])
+    gpu.free([workspace, *(y.pointer for y in made)])
+    if (got != want.data).mean() > (0.001 if extra == "hadamard" and dtype != "float32" else 0):
+        raise SystemExit(f"quantiser {D} {dtype} {per} {extra}: other codes")
+    print("ran quantiser", D, dtype, per, extra, flush=True)
+
+
 def plain_launches(facc, launch, example):
     import numpy as np
     rng = np.random.default_rng(2)
@@ -192,6 +237,12 @@ def dense_program(facc):
     return facc.Program.from_string(
         'local facc = require "facc"\nlocal d = facc.tensor("d", "bool", { "q", "kv" })\n'
         "return facc.attention { mask_mod = function(b, h, q, kv) return d[q][kv] end }\n", "dense.lua")
+
+
+def dense_bias(facc):
+    return facc.Program.from_string(
+        'local facc = require "facc"\nlocal bias = facc.tensor("bias", "f32", { "H", "q", "kv" })\n'
+        "return facc.attention { score_mod = function(s, b, h, q, kv) return s + bias[h][q][kv] end }\n", "bias.lua")
 
 
 def dense_mask(rng, shape):
@@ -294,10 +345,12 @@ def quick_launches(facc, launch, example):
     launch("steep scores", causal, 1, 2, 1, 200, 200, 256, 256, "bf16", {}, {}, scale=1.0)
     launch("tables", example("relative_bias"), 1, 2, 1, 150, 270, 128, 128, "bf16",
            {"bias": rng.standard_normal((2, 257)).astype(np.float32)}, {})
+    launch("a tensor's tiles", dense_bias(facc), 1, 2, 1, 150, 272, 128, 128, "bf16",
+           {"bias": rng.standard_normal((2, 150, 272)).astype(np.float32)}, {})
 
 
 PARTS = {"plain": plain_launches, "scheduled": scheduled_launches, "sequences": sequence_launches,
-         "items": item_launches}
+         "items": item_launches, "quantize": lambda *_: None}
 
 
 def each_launch(facc, part, launch):
@@ -312,6 +365,9 @@ def child(part, families):
     gpu = Gpu()
     for family in families:
         each_launch(gpu.facc, part, functools.partial(run, gpu, family))
+    if part in ("all", "quick", "quantize"):
+        for case in QUANTIZED:
+            quantize(gpu, *case)
     return 0
 
 
