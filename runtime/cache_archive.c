@@ -227,9 +227,10 @@ static bool publish(struct importing *m, const struct cache_meta *meta)
     const struct cache_item item = {.cubin = m->file[ENTRY_CUBIN].data,
                                     .cubin_size = m->file[ENTRY_CUBIN].size,
                                     .meta = *meta};
-    m->added++;
-    return entry_publish(m->cache->dirs[0], m->key, unit->data, unit->size,
-                         &item, m->d);
+    bool ok = entry_publish(m->cache->dirs[0], m->key, unit->data, unit->size,
+                            &item, m->d);
+    m->added += ok;
+    return ok;
 }
 
 /* What is there already stays, unless it is damaged. */
