@@ -51,17 +51,24 @@ static bool make_parents(const char *dir)
         return false;
     }
     memcpy(path, dir, n + 1);
+    int refused = 0; /* some systems say so of those that are there, too */
     for (char *s = path + 1; *s; s++) {
         if (*s != '/')
             continue;
         *s = '\0';
-        if (mkdir(path, DIR_MODE) != 0 && errno != EEXIST && errno != EROFS &&
-            errno != EACCES)
-            return false;
+        if (mkdir(path, DIR_MODE) != 0 && errno != EEXIST) {
+            if (errno != EROFS && errno != EACCES)
+                return false;
+            refused = errno;
+        }
         *s = '/';
     }
     /* XDG's rule for a cache directory that is not there yet. */
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return true;
+    if (errno == ENOENT && refused)
+        errno = refused;
+    return false;
 }
 
 static int open_root(const char *dir, bool create)
