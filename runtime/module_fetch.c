@@ -165,13 +165,22 @@ static bool read_disk(const struct request *r, struct cache_item *item)
     return s == CACHE_HIT;
 }
 
+/* A file's name as a shell takes it, or a word for it. */
+static void write_name(const char *name, char *out, size_t size)
+{
+    if (strcmp(name, "expression") == 0 || strchr(name, '\''))
+        name = "FILE";
+    const char *quote = strpbrk(name, " \t\n\"\\$`!#&;|<>()[]{}*?~") ? "'" : "";
+    snprintf(out, size, "%s%.250s%s", quote, name, quote);
+}
+
 /* The command that makes what is missing. Kernels of a schedule are made with
  * any of the program's. */
 static void write_command(const struct request *r, char *out, size_t size)
 {
     const struct unit_config *c = &r->plan->config;
-    const char *name = r->program->compiled->name;
-    char tensors[96] = "", o[24] = "";
+    char name[256], tensors[96] = "", o[24] = "";
+    write_name(r->program->compiled->name, name, sizeof name);
     if (c->out_dtype != c->dtype)
         snprintf(o, sizeof o, " --out-dtype %s", dtype_name(c->out_dtype));
     if (emit_is_transpose(c))
@@ -180,16 +189,16 @@ static void write_command(const struct request *r, char *out, size_t size)
     else if (!emit_is_schedule(c))
         snprintf(tensors, sizeof tensors, " --dtype %s%s --head-dim %d/%d",
                  dtype_name(c->dtype), o, c->head_dim, c->head_dim_v);
-    snprintf(
-        out, size, "facc compile %.250s%s --arch %d%s%s%s%s%s%s%s%s%s",
-        strcmp(name, "expression") == 0 ? "FILE" : name, tensors, r->plan->arch,
-        c->packed ? " --packed" : "", c->block_mask ? " --block-mask" : "",
-        c->sinks ? " --with-sinks" : "", c->dropout ? " --with-dropout" : "",
-        c->block_scales ? " --per 128" : "",
-        dtype_size(c->dtype) == 1 && !c->promotes ? " --centre-v" : "",
-        c->transposes_v ? " --transpose-v" : "",
-        c->exact_peaks ? " --exact-peaks" : "",
-        c->check_bounds ? " --check-bounds" : "");
+    snprintf(out, size, "facc compile %s%s --arch %d%s%s%s%s%s%s%s%s%s", name,
+             tensors, r->plan->arch, c->packed ? " --packed" : "",
+             c->block_mask ? " --block-mask" : "",
+             c->sinks ? " --with-sinks" : "",
+             c->dropout ? " --with-dropout" : "",
+             c->block_scales ? " --per 128" : "",
+             dtype_size(c->dtype) == 1 && !c->promotes ? " --centre-v" : "",
+             c->transposes_v ? " --transpose-v" : "",
+             c->exact_peaks ? " --exact-peaks" : "",
+             c->check_bounds ? " --check-bounds" : "");
 }
 
 static bool no_jit(const struct request *r)

@@ -659,6 +659,10 @@ want 1 '^3 of 3 kernels' env FACC_NO_JIT=1 "$facc" compile --manifest m.jsonl --
 want 1 '"out_dtype":[[:space:]]*"f32"' env FACC_NO_JIT=1 "$facc" compile --manifest m.jsonl --arch 89 --json
 want 1 '^\[[123]/3\] syntax.lua  FAILED: syntax.lua:2:' env FACC_NO_JIT=1 "$facc" compile alibi.lua syntax.lua missing.lua
 want 1 '^3 of 3 kernels: .* 3 failed' env FACC_NO_JIT=1 "$facc" compile alibi.lua syntax.lua missing.lua
+cp alibi.lua 'é (1).lua'
+cp alibi.lua "it's.lua"
+want 1 "\"facc compile 'é \\(1\\).lua' --dtype bf16" env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile 'é (1).lua' --head-dim 64
+want 1 '"facc compile FILE --dtype bf16' env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile "it's.lua" --head-dim 64
 want 1 'facc compile FILE --dtype bf16 --head-dim 64/64 --arch 80 --with-sinks --with-dropout"' \
     env FACC_NO_JIT=1 FACC_CACHE=off "$facc" compile --mask 'q >= kv' --with-dropout --with-sinks --head-dim 64 --arch 80
 want 1 'm2.jsonl: No such file' "$facc" compile --manifest m2.jsonl
