@@ -1,4 +1,4 @@
-/* How many random cases a build runs. */
+/* Which sanitizer a build has; how many random cases it runs. */
 #ifndef FACC_TEST_SHARE_H
 #define FACC_TEST_SHARE_H
 
@@ -10,8 +10,13 @@
 #if __has_feature(address_sanitizer)
 #define FACC_TEST_SLOW 1
 #endif
+#if __has_feature(thread_sanitizer)
+#define FACC_TEST_THREADS 1
+#endif
 #elif defined(__SANITIZE_ADDRESS__)
 #define FACC_TEST_SLOW 1
+#elif defined(__SANITIZE_THREAD__)
+#define FACC_TEST_THREADS 1
 #endif
 
 static inline bool test_long(void) /* tests/run.sh --long */
