@@ -9,6 +9,7 @@
 
 #include "runtime/context.h"
 #include "runtime/program.h"
+#include "tests/unit/comma_locale.h"
 #include "tests/unit/suite.h"
 
 static facc_ctx *open_ctx(void)
@@ -302,22 +303,6 @@ START_TEST(odd_characters)
     facc_ctx_free(ctx);
 }
 END_TEST
-
-/* A locale whose decimal point is a comma, made here if need be. */
-static bool comma_locale(void)
-{
-    char dir[] = "/tmp/facc-locale-XXXXXX", command[200];
-    if (setlocale(LC_ALL, "de_DE.UTF-8"))
-        return true;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    setenv("LOCPATH", dir, 1);
-    snprintf(command, sizeof command,
-             "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>%s/log", dir, dir);
-    bool made = system(command) == 0 && setlocale(LC_ALL, "de_DE.UTF-8");
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    ck_assert_int_eq(system(command), 0);
-    return made;
-}
 
 static char *explained(facc_ctx *ctx, const char *text)
 {
