@@ -34,6 +34,14 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+extern "C++" {
+template <class T> inline T facc_struct_init()
+{
+    T x = T();
+    x.struct_size = sizeof(T);
+    return x;
+}
+}
 extern "C" {
 #endif
 
@@ -50,10 +58,7 @@ extern "C" {
 
 /* A struct with its size set and all else zero. */
 #ifdef __cplusplus
-#define FACC_STRUCT_INIT(type)                                                 \
-    {                                                                          \
-        sizeof(type)                                                           \
-    }
+#define FACC_STRUCT_INIT(type) facc_struct_init<type>()
 #else
 #define FACC_STRUCT_INIT(type)                                                 \
     {                                                                          \

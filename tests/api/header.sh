@@ -20,9 +20,13 @@ if ! command -v "${CXX:-c++}" >/dev/null; then
     echo "no C++ compiler: the C++ half is skipped"
     exit 0
 fi
-# C structs that are zeroed by a short initialiser are meant that way.
 ${CXX:-c++} -std=c++17 -pedantic -Wall -Wextra -Werror -Wshadow -Wconversion \
-    -Wundef -Wno-missing-field-initializers \
-    -I. tests/api/test_facc_h.cpp -o "$dir/cpp"
+    -Wundef -I. tests/api/test_facc_h.cpp -o "$dir/cpp"
 "$dir/cpp"
+echo 'extern "C" {
+#include "runtime/facc.h"
+}
+int main() { const facc_args a = FACC_ARGS_INIT; return a.struct_size != sizeof a; }' >"$dir/within.cpp"
+${CXX:-c++} -std=c++11 -pedantic -Wall -Wextra -Werror -I. "$dir/within.cpp" -o "$dir/within"
+"$dir/within"
 echo "facc.h and its parts compile as C11 and C++17"
