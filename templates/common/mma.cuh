@@ -1,12 +1,8 @@
 // Thin wrappers of the PTX that the mma.sync families use, and conversions between f32 and the
 // 16-bit element type. Nothing here knows of attention.
-//
-// Fragments of m16n8k16, lane = 4 g + t (g 0..7, t 0..3):
-//   A (16 x 16)  a[0]: row g,   k 2t 2t+1   a[1]: row g+8, same k   a[2]: row g, k+8   a[3]: row
-//   g+8, k+8 B (16 x 8)   b0:   k 2t 2t+1, column g  b1:   k+8 C (16 x 8)   c[0] c[1]: row g,
-//   columns 2t 2t+1                  c[2] c[3]: row g+8
 #pragma once
 
+#include "common/mma_16816.cuh"
 #include "facc_config.cuh"
 
 __device__ __forceinline__ unsigned shared_address(const void *p)
@@ -14,20 +10,11 @@ __device__ __forceinline__ unsigned shared_address(const void *p)
     return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+// Of the element type.
 __device__ __forceinline__ void mma_16816(float (&c)[4], const unsigned (&a)[4], unsigned b0,
                                           unsigned b1)
 {
-    if constexpr (kElement == kElementF16) {
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-            "{%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    } else {
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-            "{%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    }
+    mma_16816<kElement != kElementF16>(c, a, b0, b1);
 }
 
 // Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. Volatile: must not

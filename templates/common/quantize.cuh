@@ -2,6 +2,7 @@
 // threads hold them, how they become bytes.
 #pragma once
 #include "common/fp8_image.cuh"
+#include "common/mma_16816.cuh"
 #include "common/quantize_args.h"
 #include "common/quantize_ptx.cuh"
 #include "facc_config.cuh"
@@ -312,9 +313,10 @@ __device__ __forceinline__ void multiply(const Tables &tables, const uint4 (&v)[
         float y[2][4] = {};
 #pragma unroll
         for (int i = 0; i < kChain; i++) {
-            const uint4 &a = v[j / kChain * kChain + i], &b = (i & j) % 3 ? minus : plus;
-            add_product<kBf16>(y[0], a, b.x, b.y);
-            add_product<kBf16>(y[1], a, b.z, b.w);
+            const uint4 &w = v[j / kChain * kChain + i], &b = (i & j) % 3 ? minus : plus;
+            const unsigned a[4] = {w.x, w.y, w.z, w.w};
+            mma_16816<kBf16>(y[0], a, b.x, b.y);
+            mma_16816<kBf16>(y[1], a, b.z, b.w);
         }
 #pragma unroll
         for (int e = 0; e < 8; e++)

@@ -42,19 +42,3 @@ template <bool kE4m3> __device__ __forceinline__ unsigned pack_fp8(const float (
             : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]));
     return y;
 }
-
-// Adds 16 x 16 elements times 16 x 8, as mma.cuh has fragments (and wants an element type).
-template <bool kBf16>
-__device__ __forceinline__ void add_product(float (&c)[4], const uint4 &a, unsigned b0, unsigned b1)
-{
-    if constexpr (kBf16)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-            "{%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-    else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-            "{%8,%9}, {%0,%1,%2,%3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
