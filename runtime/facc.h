@@ -157,7 +157,9 @@ typedef struct facc_options {
     const char *template_dir; /* NULL: the embedded templates */
     int32_t cpu_threads;      /* 0: all that the process may use */
     int32_t reserved0;
-    /* Called from the thread that asked, outside of locks. May be NULL. */
+    /* Called from the thread that asked, outside of locks; in a forked child,
+     * too, where a lock of your own that another thread had at that moment is
+     * never given back. May be NULL. */
     void (*on_compile)(void *user, const facc_compile_event *event);
     /* Warnings, one line each, from any thread. NULL: stderr unless
      * $FACC_LOG=off. */

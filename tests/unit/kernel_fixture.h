@@ -8,6 +8,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,28 +87,37 @@ static inline void tear_down(void)
 
 /* ---- a context that counts ----------------------------------------------- */
 
+/* Nothing here waits: a child may be forked while a thread that stays behind
+ * counts. */
 struct counts {
-    pthread_mutex_t lock;
-    int memory, disk, nvrtc, warnings;
+    atomic_int memory, disk, nvrtc, warnings;
+    pthread_mutex_t lock; /* of the texts: the last, where one thread asks */
     char key[33], warning[512];
 };
+
+static inline void keep_text(struct counts *c, char *to, size_t size,
+                             const char *text)
+{
+    if (pthread_mutex_trylock(&c->lock) != 0)
+        return;
+    snprintf(to, size, "%s", text);
+    pthread_mutex_unlock(&c->lock);
+}
 
 static inline void on_compile(void *user, const facc_compile_event *e)
 {
     struct counts *c = user;
-    pthread_mutex_lock(&c->lock);
     c->memory += strcmp(e->source, "memory") == 0;
     c->disk += strcmp(e->source, "disk") == 0;
     c->nvrtc += strcmp(e->source, "nvrtc") == 0;
-    snprintf(c->key, sizeof c->key, "%s", e->key);
-    pthread_mutex_unlock(&c->lock);
+    keep_text(c, c->key, sizeof c->key, e->key);
 }
 
 static inline void on_warning(void *user, const char *message)
 {
     struct counts *c = user;
     c->warnings++;
-    snprintf(c->warning, sizeof c->warning, "%s", message);
+    keep_text(c, c->warning, sizeof c->warning, message);
 }
 
 static inline facc_options options(struct counts *c)
