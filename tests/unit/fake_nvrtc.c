@@ -1,7 +1,9 @@
 /* An NVRTC of our own, for tests of what is around it: the same entries, no
  * compiler. Each unit gives other bytes behind the letters ELF.
- * $FAKE_NVRTC_MS: how long a compile takes; $FAKE_NVRTC_LOG: a byte is added to
- * that file at the begin of each. Built by the tests (fake_nvrtc.h, cli.sh). */
+ * $FAKE_NVRTC_LOG: a byte is added to that file at the begin of each compile;
+ * $FAKE_NVRTC_GATE: while that file is there, compiles wait, but for the first
+ * $FAKE_NVRTC_FREE of the log; $FAKE_NVRTC_MS: how long one takes from then on.
+ * Built by the tests (fake_nvrtc.h, cli.sh). */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -83,18 +85,30 @@ int nvrtcDestroyProgram(struct program **p)
     return OK;
 }
 
+static int number_of(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? atoi(value) : 0;
+}
+
 int nvrtcCompileProgram(struct program *p, int n, const char *const *options)
 {
-    const char *ms = getenv("FAKE_NVRTC_MS"), *log = getenv("FAKE_NVRTC_LOG");
+    const char *gate = getenv("FAKE_NVRTC_GATE"),
+               *log = getenv("FAKE_NVRTC_LOG");
     const int fd = log ? open(log, O_WRONLY | O_APPEND | O_CREAT, 0644) : -1;
-    if (fd >= 0 && write(fd, "x", 1) != 1)
-        return COMPILATION;
-    if (fd >= 0)
+    long nth = 1; /* of the log */
+    if (fd >= 0) {
+        if (write(fd, "x", 1) != 1)
+            return COMPILATION;
+        nth = lseek(fd, 0, SEEK_CUR);
         close(fd);
+    }
     for (int i = 0; i < n; i++)
         p->hash = mix(p->hash, options[i]);
-    if (ms)
-        usleep(1000 * (unsigned)atoi(ms));
+    while (gate && nth > number_of("FAKE_NVRTC_FREE") &&
+           access(gate, F_OK) == 0)
+        usleep(1000);
+    usleep(1000 * (unsigned)number_of("FAKE_NVRTC_MS"));
     return OK;
 }
 
