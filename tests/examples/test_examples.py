@@ -49,6 +49,7 @@ OTHERS = {
 }
 KERNEL = {"dtype": "bf16", "head_dim": 128, "arch": 90}
 LIMIT_MS = 5.0
+YARD_MS = 0.6  # yardstick() on a quiet machine, at most
 
 
 def setUpModule():
@@ -277,29 +278,39 @@ class Lists(unittest.TestCase):
             self.assertLess(len(data), 20_000, path.name)
 
 
+def yardstick():
+    """Milliseconds of a piece of work that is none of facc's."""
+    start = time.thread_time()
+    for n in range(60):
+        "".join(sorted(str(k * n) for k in range(40)))
+    return 1e3 * (time.thread_time() - start)
+
+
 class Cost(unittest.TestCase):
     def test_compile_time(self):
         """Tracing, passes and emission, without NVRTC: the best of some; of more
-        where a neighbour on the machine took the caches."""
+        where a neighbour on the machine took the caches, and then held against
+        what else was as slow meanwhile."""
         rows = []
         for name in NAMES:
-            best = [float("inf"), float("inf")]
-            for k in range(60):
+            best, yard = [float("inf"), float("inf")], float("inf")
+            for k in range(100):
                 if k >= 7 and 1e3 * sum(best) <= LIMIT_MS:
                     break
+                yard = min(yard, yardstick())
                 start = time.thread_time()
                 program = facc.Program.from_file(EXAMPLES / f"{name}.lua")
                 loaded = time.thread_time()
                 program.dump("flat", **KERNEL)
                 emitted = time.thread_time()
                 best = [min(best[0], loaded - start), min(best[1], emitted - loaded)]
-            rows.append((1e3 * sum(best), 1e3 * best[0], 1e3 * best[1], name))
+            rows.append((1e3 * sum(best), 1e3 * best[0], 1e3 * best[1], yard, name))
         if os.environ.get("FACC_TEST_TIMES"):
-            for total, load, emit, name in sorted(rows):
-                print(f"{name:20} {total:6.2f} ms: load {load:.2f}, emit {emit:.2f}")
-        for total, *_, name in rows:
+            for total, load, emit, yard, name in sorted(rows):
+                print(f"{name:20} {total:6.2f} ms: load {load:.2f}, emit {emit:.2f}; yardstick {yard:.2f}")
+        for total, _, _, yard, name in rows:
             with self.subTest(name):
-                self.assertLessEqual(total, LIMIT_MS)
+                self.assertLessEqual(total, LIMIT_MS * max(1, yard / YARD_MS))
 
 
 if __name__ == "__main__":

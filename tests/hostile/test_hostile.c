@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "compiler/compile.h"
 #include "runtime/select.h"
 #include "tests/unit/test_share.h"
+#include "tests/unit/timing.h"
 
 /* Sanitizers make all slower by five to twenty, and stack frames larger. With
  * the lower limit of instructions any case may end by it; what it gives with
@@ -70,13 +70,6 @@ struct attempt {
     struct counted memory;
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool emit(struct attempt *x, struct program *p, const struct alloc *a,
                  int family)
 {
@@ -104,7 +97,7 @@ static void *run(void *argument)
     struct attempt *x = argument;
     const struct compile_limits limits = {.instructions = x->instructions};
     const struct alloc a = {count_alloc, &x->memory};
-    const double from = now();
+    const double from = thread_seconds();
     diag_init(&x->diag);
     struct program *p =
         compile_program(&a, x->name, x->text, x->size, &limits, &x->diag);
@@ -123,7 +116,7 @@ static void *run(void *argument)
         arena_free(arena);
         program_free(p);
     }
-    x->seconds = now() - from;
+    x->seconds = thread_seconds() - from;
     return NULL;
 }
 

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/context.h"
@@ -201,13 +200,6 @@ static inline void ck_counts(const struct counts *c, int nvrtc, int disk,
     ck_assert_int_eq(c->nvrtc, nvrtc);
     ck_assert_int_eq(c->disk, disk);
     ck_assert_int_eq(c->memory, memory);
-}
-
-static inline double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Runs the tests, each with its own directories; main's result. */

@@ -1,6 +1,7 @@
 /* The disk cache in one process: publication, verification, repair,
  * layers, garbage collection. Units are made up: nothing is compiled here. */
 #include "tests/unit/cache_fixture.h"
+#include "tests/unit/timing.h"
 
 #include <fcntl.h>
 #include <time.h>
@@ -489,7 +490,6 @@ START_TEST(a_hit_is_fast)
 {
     char key[33];
     struct diag d;
-    struct timespec a, b;
     struct cache *c = opened(CACHE_RW, base);
     struct cache_item i = made('a'), got;
     free(i.cubin);
@@ -500,14 +500,12 @@ START_TEST(a_hit_is_fast)
     diag_init(&d);
     ck_assert(cache_write(c, key, text, TEXT_SIZE, &i, &d));
     double best = 1e9;
-    for (int k = 0; k < 20; k++) {
-        clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int k = 0; k < 100; k++) {
+        const double start = wall_seconds();
         ck_assert_int_eq(cache_read(c, key, text, TEXT_SIZE, &got, &d),
                          CACHE_HIT);
-        clock_gettime(CLOCK_MONOTONIC, &b);
+        const double ms = 1e3 * (wall_seconds() - start);
         free(got.cubin);
-        double ms = 1e3 * (double)(b.tv_sec - a.tv_sec) +
-                    1e-6 * (double)(b.tv_nsec - a.tv_nsec);
         best = ms < best ? ms : best;
     }
     printf("disk hit of 150 KB: %.3f ms\n", best);

@@ -1,8 +1,7 @@
 /* Negation, AND and OR: spellings that must meet in one node, folds, many
  * clauses, and random trees against brute force. */
 #include "tests/unit/ir_oracle.h"
-
-#include <time.h>
+#include "tests/unit/timing.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SLOW 10 /* times, under the sanitizers */
@@ -175,13 +174,6 @@ START_TEST(a_chain_of_xor_stays_small)
 }
 END_TEST
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* k-th clause: q >= a and kv < b, of many different bounds. */
 static ir_ref clause(struct fixture *f, int k, bool together)
 {
@@ -200,10 +192,10 @@ START_TEST(many_clauses_are_quick)
     for (int t = 0; t < 2; t++) {
         for (int k = 0; k < sizes[t]; k++)
             x[k] = clause(f, k, t);
-        double start = seconds(), slow = SLOW;
+        const double start = thread_seconds(), slow = SLOW;
         ir_ref r = ir_or(f->g, (size_t)sizes[t], x);
         ir_ref n = not1(f, r);
-        double took = seconds() - start;
+        const double took = thread_seconds() - start;
         ck_assert_msg(took < slow * limit[t], "%d clauses: %.1f ms", sizes[t],
                       1e3 * took);
         ck_assert_int_eq(ir_node(f->g, r)->n, sizes[t]);
