@@ -307,7 +307,7 @@ static const char meeting_nvrtc[] =
     "int nvrtcCompileProgram(void)\n"
     "{\n"
     "    inside++;\n"
-    "    for (int i = 0; i < 2000 && inside < 2; i++)\n"
+    "    for (int i = 0; i < 10000 && inside < 2; i++)\n"
     "        usleep(10000);\n"
     "    return inside < 2 ? 6 : 0;\n"
     "}\n"
