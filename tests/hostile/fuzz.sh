@@ -46,9 +46,11 @@ cmake --build build/fuzz -j "$(nproc)" --target fuzz_script fuzz_npy \
     >build/fuzz/build.log 2>&1 ||
     { grep -A5 -E 'error|Error' build/fuzz/build.log | head -60; exit 1; }
 
-# Processes side by side; a short run is one.
+# Processes side by side; a short run is one, the same inputs each time, on a
+# machine that may be busy with others.
 jobs=${2:-1}
-[ "$seconds" -le 60 ] || jobs=${2:-$(nproc)}
+once="-seed=1 -timeout=150"
+[ "$seconds" -le 60 ] || { jobs=${2:-$(nproc)} once=-timeout=25; }
 [ "$jobs" -le 8 ] || jobs=8
 
 # fuzz NAME SECONDS MAX_LENGTH SEEDS...
@@ -68,7 +70,7 @@ fuzz() {
     (
         cd build/fuzz &&
             UBSAN_OPTIONS=print_stacktrace=1 "./fuzz_$name" $parallel \
-                -max_total_time="$time" -timeout=25 -rss_limit_mb=3072 \
+                -max_total_time="$time" $once -rss_limit_mb=3072 \
                 -max_len="$length" -dict="$root/tests/hostile/$name.dict" \
                 -artifact_prefix="$root/build/fuzz/$name-" -verbosity=1 \
                 -print_final_stats=1 "corpus/$name" $seeds
