@@ -55,8 +55,9 @@ step() { # name, command...
     told "$name" $code $(($(date +%s) - start))
 }
 
-# Steps that keep one core busy run side by side, the longest first: `beside`
-# begins one as soon as a core is free, `gather` waits for all and tells of them.
+# Steps that keep one core busy, or all of them at times, run side by side, the
+# longest first: `beside` begins one as soon as a core is free, `gather` waits
+# for all and tells of them.
 begun=0
 beside() { # name, command...
     while [ $((begun - $(ls build/beside | grep -c 'code$'))) -ge "$(nproc)" ]; do
@@ -155,7 +156,7 @@ step "build dev" build dev
 
 step "suites under sanitizers" suites build/dev
 step "numeric suites, optimised" suites build/release -R 'attention|eval|tracer|verdict|hostile|conformance|emit_list|test_share'
-step "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
+beside "kernels through NVRTC" sh tests/api/kernels.sh build/release/facc
 [ $long = 1 ] || beside "hostile input, libFuzzer" sh tests/hostile/fuzz.sh 20
 beside "command line" sh tests/api/cli.sh build/release/facc
 beside "memory running out" sh tests/api/out_of_memory.sh build/release/facc
