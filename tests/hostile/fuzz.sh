@@ -56,7 +56,7 @@ once="-seed=1 -timeout=150"
 # fuzz NAME SECONDS MAX_LENGTH SEEDS...
 fuzz() {
     name=$1
-    time=$((($2 + jobs - 1) / jobs))
+    time=$(($2 / jobs + 1)) # 0 is no limit
     length=$3
     shift 3
     mkdir -p "build/fuzz/corpus/$name"
