@@ -227,8 +227,9 @@ static bool is_condition(const struct lexer *x, enum token next)
     return false;
 }
 
-/* Puts __c( ) around the last primary, or __c( ,0) before an "or"; apart from
- * the word that "not(x)" and "if(x)then" begin with. */
+/* Puts __c( ) around the last primary, or __c( ,0) before an "or", unless it is
+ * "not x or y"; apart from the word that "not(x)" and "if(x)then" begin with.
+ */
 static void wrap_primary(struct lexer *x)
 {
     const struct primary *p = &x->primary;
@@ -236,7 +237,8 @@ static void wrap_primary(struct lexer *x)
         return;
     const bool touches = is_name_char(x->out.text[p->start - 1]);
     const char *opening = touches ? " __c(" : "__c(";
-    const char *closing = is_word(x, "or") ? ",0)" : ")";
+    const bool is_value = p->before != BEFORE_NOT && is_word(x, "or");
+    const char *closing = is_value ? ",0)" : ")";
     const size_t n_open = strlen(opening), n = strlen(closing);
     const size_t len = x->out.len;
     strbuf_add(&x->out, opening);

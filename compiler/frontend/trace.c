@@ -116,16 +116,40 @@ static int l_load(lua_State *L)
     return 0;
 }
 
-/* The lint: a computed value that nothing used, or "". NULL: no memory. */
+/* One bit of 64 for each op, by line, of the values that were used. NULL: no
+ * memory. */
+static uint64_t *used_ops(const struct trace *t)
+{
+    const size_t n = (size_t)t->n_lines;
+    uint64_t *ops = arena_alloc(t->graph->arena, n * sizeof *ops);
+    for (size_t i = 0; ops && i < n; i++)
+        ops[i] = 0;
+    for (uint32_t r = 1; ops && r < t->lint_cap; r++)
+        if (t->used[r] && t->born[r] < n)
+            ops[t->born[r]] |= UINT64_C(1) << ir_node(t->graph, r)->op % 64;
+    return ops;
+}
+
+/* The lint: a computed value that nothing used, or "". NULL: no memory. The
+ * last turn of a loop and a helper's other result are no mistakes: the same op
+ * of that line was used elsewhere. */
 static const char *warning_of(const struct trace *t)
 {
-    for (uint32_t r = 1; r < t->lint_cap; r++)
-        if (t->born[r] && !t->used[r])
-            return arena_printf(
-                t->graph->arena,
-                "%s:%u: warning: a computed value is never used (every "
-                "number counts as true in Lua, 0 too)",
-                t->name, (unsigned)t->born[r]);
+    const uint64_t *ops = NULL;
+    for (uint32_t r = 1; r < t->lint_cap; r++) {
+        const uint32_t line = t->born[r];
+        if (!line || t->used[r])
+            continue;
+        if (!ops && !(ops = used_ops(t)))
+            return NULL;
+        if (line < (uint32_t)t->n_lines &&
+            ops[line] >> ir_node(t->graph, r)->op % 64 & 1)
+            continue;
+        return arena_printf(t->graph->arena,
+                            "%s:%u: warning: a computed value is never used "
+                            "(every number counts as true in Lua, 0 too)",
+                            t->name, (unsigned)line);
+    }
     return "";
 }
 

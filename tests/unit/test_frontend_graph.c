@@ -189,6 +189,21 @@ START_TEST(warnings)
          "t.lua:4: warning: a computed value is never used (every number "
          "counts as true in Lua, 0 too)"},
         {"mask = function(b, h, q, kv) return not w or q - kv < w end", ""},
+        {"mask = function(b, h, q, kv)\nreturn not w or q < kv end",
+         "t.lua:4: warning: a computed value is never used (every number "
+         "counts as true in Lua, 0 too)"},
+        /* the last turn of a loop, a helper's other results */
+        {"mask = function(b, h, q, kv) local n = q\nfor k = 1, 3 do\nif n % "
+         "2 == kv % 2 then return true end\nn = n // 2\nend return false end",
+         ""},
+        {"local function at(n) return n // 64, n // 8 % 8, n % 8 end\nmask = "
+         "function(b, h, q, kv) local t, y = at(q)\nlocal _, z = at(kv) return "
+         "t > z or y == z end",
+         ""},
+        {"mask = function(b, h, q, kv)\nif q % 2 then return kv // 3 > q end "
+         "return false end",
+         "t.lua:4: warning: a computed value is never used (every number "
+         "counts as true in Lua, 0 too)"},
         {"mask = function(b, h, q, kv) local n = w or 5 return q < n end", ""},
         {"mask = function(b, h, q, kv) return kv % 2 == 0 end", ""},
         {"score = function(s, b, h, q, kv) return s + math.abs(q - kv) end",
