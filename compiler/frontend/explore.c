@@ -83,7 +83,9 @@ bool l_fork(lua_State *L, ir_ref cond)
     if (is_const_bool(g, cond))
         return ir_node(g, cond)->i != 0;
     if (!s)
-        l_fail(L, "a traced value is compared outside of a mod");
+        l_fail(L,
+               "a traced value is compared outside of a mod, where it has no "
+               "value yet; compare it inside of score_mod or mask_mod");
     bool outcome;
     if (l_settled(L, s, cond, &outcome))
         return outcome;
@@ -153,8 +155,8 @@ static struct merged l_leaf(lua_State *L, enum result_kind kind)
                wants_bool ? "true or false" : "a number",
                g->tensors[v->tensor].name, v->n, g->tensors[v->tensor].rank);
     if (wants_bool && !lua_isboolean(L, -1))
-        l_fail(L, "the function must return true or false, got %s",
-               value_kind_name(L, -1));
+        l_fail(L, "the function must return true or false, got %s%s",
+               value_kind_name(L, -1), value_uncalled(L, -1));
     if (!wants_bool && lua_isboolean(L, -1))
         l_no_number(L);
     m.value = l_to_ref(L, -1, "result");
@@ -226,10 +228,26 @@ static void leave_scope(struct trace *t)
     t->spare = s;
 }
 
+/* The decisions of this path alone, by line, if it has any: those of all
+ * paths are mostly the last ones, which are taken back first. */
+static void count_forks_of_path(struct trace *t)
+{
+    bool any = false;
+    for (const struct exploration *s = t->scope; s; s = s->up)
+        any = any || s->n > 0;
+    for (int i = 0; any && i < t->n_lines; i++)
+        t->forks[i] = 0;
+    for (const struct exploration *s = t->scope; s; s = s->up)
+        for (int i = 0; i < s->n; i++)
+            if (s->decisions[i].line > 0 && s->decisions[i].line < t->n_lines)
+                t->forks[s->decisions[i].line]++;
+}
+
 static _Noreturn void l_too_many_paths(lua_State *L)
 {
     struct trace *t = trace_of(L);
     int worst = 0;
+    count_forks_of_path(t);
     for (int i = 1; i < t->n_lines; i++)
         if (t->forks[i] > t->forks[worst])
             worst = i;

@@ -342,9 +342,27 @@ static const char *add_argument(lua_State *L, struct text *x, const char *text)
     return text + n;
 }
 
+static const char chain_advice[] = "; a <= x <= b is written a <= x and x <= b";
+
 /* More than Lua's own message says. */
 static const char *advice_on(const char *text)
 {
+    static const struct {
+        const char *start, *advice;
+    } known[] = {
+        {"attempt to compare boolean with number", chain_advice},
+        {"attempt to compare number with boolean", chain_advice},
+        {"attempt to compare boolean with " TRACED_NAME, chain_advice},
+        {"attempt to compare " TRACED_NAME " with boolean", chain_advice},
+        {"attempt to perform bitwise operation on a boolean",
+         "; booleans take \"and\", \"or\" and \"not\""},
+        {"attempt to perform arithmetic on a boolean",
+         "; x and 1 or 0 makes a number of it"}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (strncmp(text, known[k].start, strlen(known[k].start)) == 0)
+            return known[k].advice;
+    if (strstr(text, "attempt to compare two nil values"))
+        return " (a mod is given as it is: mask_mod = facc.mods.causal)";
     bool bound =
         strncmp(text, "bad 'for' ", 10) == 0 &&
         (strstr(text, "got " TRACED_NAME) || strstr(text, "got " TENSOR_NAME));
@@ -418,6 +436,8 @@ static const char *syntax_hint(const char *message)
                  {"near '!'", "; Lua has ~= for != and not for !"},
                  {"symbol near '&'", "; Lua has \"and\" for &&"},
                  {"symbol near '|'", "; Lua has \"or\" for ||"},
+                 {"syntax error near '+'", "; Lua has x = x + 1 for x += 1"},
+                 {"symbol near 'return'", "; an expression has no \"return\""},
                  {"near '?'", "; Lua has \"c and x or y\" for c ? x : y"}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         const size_t n = strlen(message), m = strlen(known[k].end);

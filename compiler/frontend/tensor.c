@@ -54,6 +54,14 @@ void l_push_view(lua_State *L, const struct view *v)
     luaL_setmetatable(L, TENSOR_NAME);
 }
 
+static _Noreturn void l_float_index(lua_State *L, int nth, const char *name)
+{
+    l_fail(L,
+           "index %d of tensor '%s' is a float; use // on integers (n / 2 and "
+           "2 ^ n are floats) or math.floor",
+           nth, name);
+}
+
 /* The index at stack position i becomes index v->n of the view. */
 static void l_add_index(lua_State *L, int i, struct view *v)
 {
@@ -61,8 +69,8 @@ static void l_add_index(lua_State *L, int i, struct view *v)
     const struct ir_tensor *decl = &t->graph->tensors[v->tensor];
     int nth = v->n + 1;
     if (v->n == decl->rank)
-        l_fail(L, "tensor '%s' takes %d %s, got more", decl->name, decl->rank,
-               decl->rank == 1 ? "index" : "indices");
+        l_fail(L, "tensor '%s' takes %d %s (line %d), got more", decl->name,
+               decl->rank, decl->rank == 1 ? "index" : "indices", decl->line);
     l_resolve(L, i);
     if (lua_type(L, i) == LUA_TSTRING)
         l_fail(L, "tensor '%s' has no field '%s'; its indices are integers",
@@ -71,8 +79,7 @@ static void l_add_index(lua_State *L, int i, struct view *v)
         int whole;
         lua_Integer x = lua_tointegerx(L, i, &whole);
         if (!whole)
-            l_fail(L, "index %d of tensor '%s' is a float; use //", nth,
-                   decl->name);
+            l_float_index(L, nth, decl->name);
         if (t->env)
             v->index.at[v->n++] = x;
         else
@@ -81,8 +88,7 @@ static void l_add_index(lua_State *L, int i, struct view *v)
     }
     ir_ref r = l_to_number(L, i, "index");
     if (ir_node(t->graph, r)->type != IR_INT)
-        l_fail(L, "index %d of tensor '%s' is a float; use //", nth,
-               decl->name);
+        l_float_index(L, nth, decl->name);
     v->index.ref[v->n++] = r;
 }
 
@@ -205,8 +211,12 @@ static struct ir_dim l_declared_dim(lua_State *L, int i, const char *name,
     for (size_t k = 0; text && k < sizeof known / sizeof *known; k++)
         if (strcmp(text, known[k].name) == 0)
             return (struct ir_dim){known[k].kind, 0};
-    if (lua_isinteger(L, i) && lua_tointeger(L, i) >= 0)
-        return (struct ir_dim){IR_DIM_FIXED, lua_tointeger(L, i)};
+    int whole = 0;
+    const lua_Integer n = lua_type(L, i) == LUA_TNUMBER
+                              ? lua_tointegerx(L, i, &whole) /* of 2 ^ 3, too */
+                              : 0;
+    if (whole && n >= 0)
+        return (struct ir_dim){IR_DIM_FIXED, n};
     l_fail(L,
            "facc.tensor '%s': dimension %d must be an integer from 0 on or one "
            "of \"B\" \"H\" \"Hkv\" \"q\" \"kv\" \"any\"",

@@ -201,6 +201,8 @@ void *value_object(lua_State *L, int i, enum object_kind kind); /* or NULL */
 bool value_is_traced(lua_State *L, int i);
 const char *value_kind_name(lua_State *L,
                             int i); /* "traced number", "nil", … */
+/* What to say of a function in place of a value, else "". */
+const char *value_uncalled(lua_State *L, int i);
 /* Pushes a traced number; fails when the graph has. */
 void l_push_value(lua_State *L, ir_ref r);
 /* The same for the result of a computation: the lint watches it. */

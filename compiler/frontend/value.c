@@ -16,6 +16,13 @@ bool value_is_traced(lua_State *L, int i)
     return value_object(L, i, OBJECT_VALUE) != NULL;
 }
 
+const char *value_uncalled(lua_State *L, int i)
+{
+    return lua_isfunction(L, i) ? "; one that makes a mod, as "
+                                  "facc.mods.sliding_window(100), is called"
+                                : "";
+}
+
 const char *value_kind_name(lua_State *L, int i)
 {
     if (value_is_traced(L, i))
@@ -168,7 +175,7 @@ ir_ref l_to_ref(lua_State *L, int i, const char *what)
     if (lua_isnil(L, i) && name)
         l_fail(L, "%s: expected a number, but '%s' is not defined", what, name);
     l_fail(L, "%s: expected a number, got %s%s", what, value_kind_name(L, i),
-           lua_isnil(L, i) ? " (is a name misspelt?)" : "");
+           lua_isnil(L, i) ? " (is a name misspelt?)" : value_uncalled(L, i));
 }
 
 ir_ref l_to_number(lua_State *L, int i, const char *what)

@@ -20,6 +20,16 @@ static const char element[] =
     "an element of tensor 'ti' is a condition, and in Lua every number counts "
     "as true, 0 too; compare it (~= 0), or declare a bool tensor";
 
+static const char float_index[] =
+    "index 1 of tensor 'tb' is a float; use // on integers (n / 2 and 2 ^ n "
+    "are floats) or math.floor";
+static const char chained[] =
+    "attempt to compare boolean with number; a <= x <= b is written a <= x and "
+    "x <= b";
+static const char bitwise[] =
+    "attempt to perform bitwise operation on a boolean value; booleans take "
+    "\"and\", \"or\" and \"not\"";
+
 static const struct trap traps[] = {
     /* state */
     {"local n = 0\nscore = function(s) n = n + 1 return s + n end",
@@ -154,6 +164,22 @@ static const struct trap traps[] = {
      NULL},
     {"score = function(s) return math.tointeger(s) end",
      "math.tointeger of a traced float; use // or math.floor"},
+    {"mask = function(b, h, q, kv) return 0 <= q - kv <= 5 end", chained},
+    {"mask = function(b, h, q, kv) return (q >= kv) & (q < kv + 5) end",
+     bitwise},
+    {"mask = function(b, h, q, kv) return ~(q >= kv) end", bitwise},
+    {"mask = function(b, h, q, kv) return (q > kv and true) + 1 > 1 end",
+     "attempt to perform arithmetic on a boolean value; x and 1 or 0 makes a "
+     "number of it"},
+    {"mask = facc.mods.causal()",
+     "facc.mods:69: attempt to compare two nil values (a mod is given as it "
+     "is: mask_mod = facc.mods.causal)"},
+    {"mask = facc.mods.sliding_window",
+     "the function must return true or false, got a function; one that makes "
+     "a mod, as facc.mods.sliding_window(100), is called"},
+    {"score = facc.mods.softcap",
+     "result: expected a number, got a function; one that makes a mod, as "
+     "facc.mods.sliding_window(100), is called"},
     /* results */
     {"score = function(s, b, h, q, kv)\nif q >= kv then return s end end",
      "no value is returned on one path (after the comparison in line 4)"},
@@ -175,15 +201,13 @@ static const struct trap traps[] = {
     /* tensors */
     {"score = function(s, b, h, q) return s + t2[q] end",
      "+: tensor 't2' is used with 1 of its 2 indices"},
-    {"score = function(s, b, h, q) return s + tb[q / 2] end",
-     "index 1 of tensor 'tb' is a float; use //"},
-    {"score = function(s, b, h, q) return s + tb[2.5] end",
-     "index 1 of tensor 'tb' is a float; use //"},
+    {"score = function(s, b, h, q) return s + tb[q / 2] end", float_index},
+    {"score = function(s, b, h, q) return s + tb[2.5] end", float_index},
     {"score = function(s, b, h, q) return s + tb[2.0] + tb(q) + t2[q][1] + "
      "t2(q)(1) + t2(q, 1) end",
      NULL},
     {"score = function(s, b, h, q) return s + tb(q, 1) end",
-     "tensor 'tb' takes 1 index, got more"},
+     "tensor 'tb' takes 1 index (line 1), got more"},
     {"score = function(s, b, h, q) return s + tb[q][1] end",
      "a traced number is indexed (more indices than the tensor has "
      "dimensions?)"},
@@ -307,7 +331,8 @@ static const struct trap traps[] = {
      "+ 1) or q >= kv end return f(0) end",
      NULL},
     {"local wide = w > 5 mask = function(b, h, q, kv) return wide end",
-     "a traced value is compared outside of a mod"},
+     "a traced value is compared outside of a mod, where it has no value yet; "
+     "compare it inside of score_mod or mask_mod"},
     /* what the sandbox lacks */
     {"mask = function(b, h, q, kv) return pcall(function() return q end) end",
      "attempt to call a nil value (global 'pcall')"},
@@ -386,6 +411,12 @@ static const struct trap traps[] = {
      "return s end",
      NULL},
     /* limits */
+    {"mask = function(b, h, q, kv) local n = 0\nfor i = 2, 15 do\nif q % i == "
+     "kv % i then n = n + i end\nend\nreturn q * n % 7 > 2 and kv * n % 7 > 2 "
+     "and q * n % 11 > 4 end",
+     "more than 4096 paths: most comparisons fork in line 5; put the loop's "
+     "body into facc.sum/any/all/max/min(n, f), or write "
+     "facc.where(function() return c end, a, b)"},
     {"score = function(s, b, h, q, kv)\nfor i = 1, 13 do\nif (q - kv) % (i + "
      "1) == 0 then s = s + i end\nend return s end",
      "more than 4096 paths: most comparisons fork in line 5; put the loop's "
@@ -442,6 +473,8 @@ static const struct trap traps[] = {
     /* numbers of tensors as conditions */
     {"mask = function(b, h, q, kv) return ti[b] and q > kv end", element},
     {"mask = function(b, h, q, kv) return not ti[b] end", element},
+    {"mask = function(b, h, q, kv) return not ti[b] or q > kv end", element},
+    {"mask = function(b, h, q, kv) return not(ti[b])or q > kv end", element},
     {"mask = function(b, h, q, kv) local x = ti[b] if x then return q > kv "
      "end return true end",
      element},
@@ -567,6 +600,12 @@ static const struct file files[] = {
      "facc.param 't': unknown type 'bool'; known are i32 i64 f32"},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {'S'})", 2,
      "facc.tensor 't': dimension 1 must be an integer from 0 on or one of "
+     "\"B\" "
+     "\"H\" \"Hkv\" \"q\" \"kv\" \"any\""},
+    {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {2 ^ 3, 5 "
+     "/ 2})",
+     2,
+     "facc.tensor 't': dimension 2 must be an integer from 0 on or one of "
      "\"B\" "
      "\"H\" \"Hkv\" \"q\" \"kv\" \"any\""},
     {"local facc = require 'facc'\nlocal t = facc.tensor('t', 'f32', {4, -1})",
