@@ -94,6 +94,7 @@ struct options {
     const char *gpu;           /* roofline: a name; NULL not given */
     double lse_limit;          /* check; 0: the default */
     int64_t mask_sq, mask_skv; /* mask; -1: not given */
+    int64_t mask_h, mask_hkv;  /* the same */
     int64_t batch, head;
     int64_t tile_q, tile_kv; /* 0: not given */
     bool check_bounds;

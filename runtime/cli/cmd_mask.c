@@ -23,6 +23,9 @@ static const char help[] =
     "  --sq N, --skv N     lengths; default: those of captured tensors and\n"
     "                      sequences, else 1024; --skv: as --sq\n"
     "  --batch B, --head H which of them; default 0\n"
+    "  --heads H[,HKV]     how many, where the mask asks facc.size or "
+    "captures\n"
+    "                      tensors of KV heads; default: as those say\n"
     "  --tile RxC          query rows x KV columns; default: the tile of the\n"
     "                      kernel, which depends on --head-dim (128),\n"
     "                      --dtype (bf16) and --arch (90)\n"
@@ -37,11 +40,10 @@ static const char help[] =
     "example: facc mask --mask 'q >= kv and q - kv < 300' --sq 2048 -o w.png\n";
 
 static const char *const allowed[] = {
-    "sq",           "skv",           "batch",     "head",
-    "tile",         "head-dim",      "dtype",     "arch",
-    "mask",         "score",         "tensor",    "param",
-    "cu-seqlens-q", "cu-seqlens-kv", "seqused-q", "seqused-kv",
-    "out",          "json",          NULL};
+    "sq",        "skv",        "batch", "head",         "heads",
+    "tile",      "head-dim",   "dtype", "arch",         "mask",
+    "score",     "tensor",     "param", "cu-seqlens-q", "cu-seqlens-kv",
+    "seqused-q", "seqused-kv", "out",   "json",         NULL};
 
 enum {
     DEFAULT_LENGTH = 1024,
@@ -87,7 +89,7 @@ static int64_t or_else(int64_t value, int64_t other)
 /* What Q, K, V, O would be. */
 static void make_args(const struct options *o, struct job *job)
 {
-    struct sizes z = {-1, -1, -1, o->mask_sq, o->mask_skv};
+    struct sizes z = {-1, o->mask_h, o->mask_hkv, o->mask_sq, o->mask_skv};
     const facc_args *packed = job->args.cu_seqlens_q ? &job->args : NULL;
     facc_args *a = &job->args;
     sizes_of_tensors(job, &z);
@@ -120,7 +122,8 @@ static int check_sizes(const struct command *c, const struct options *o,
         return cli_fail("--batch %" PRId64 ": there are %" PRId64 " sequences",
                         o->batch, B);
     if (o->head >= a->q.shape[1])
-        return cli_fail("--head %" PRId64 ": there are %" PRId64 " heads",
+        return cli_fail("--head %" PRId64 ": there are %" PRId64
+                        " heads, unless --heads says how many",
                         o->head, a->q.shape[1]);
     return EXIT_OK;
 }

@@ -45,6 +45,7 @@ enum option_id {
     OPT_SKV,
     OPT_BATCH,
     OPT_HEAD,
+    OPT_HEADS,
     OPT_TILE,
     OPT_LAYOUT,
     OPT_FAMILY,
@@ -117,6 +118,7 @@ static const struct option all_options[] = {
     {"skv", required_argument, NULL, OPT_SKV},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"head", required_argument, NULL, OPT_HEAD},
+    {"heads", required_argument, NULL, OPT_HEADS},
     {"tile", required_argument, NULL, OPT_TILE},
     {"layout", required_argument, NULL, OPT_LAYOUT},
     {"family", required_argument, NULL, OPT_FAMILY},
@@ -276,6 +278,26 @@ static bool parse_size(const struct command *c, const char *name,
     if (cli_parse_int(text, out) && *out >= 0 && *out <= MAX_SIZE)
         return true;
     cli_usage(c, "--%s wants an integer from 0 to 2^30, got '%s'", name, text);
+    return false;
+}
+
+/* H or H,HKV */
+static bool parse_heads(const struct command *c, const char *text,
+                        struct options *o)
+{
+    char heads[CLI_ITEM];
+    const char *comma = strchr(text, ',');
+    size_t n = comma ? (size_t)(comma - text) : strlen(text);
+    if (n < CLI_ITEM) {
+        memcpy(heads, text, n);
+        heads[n] = '\0';
+        if (cli_parse_int(heads, &o->mask_h) && o->mask_h > 0 &&
+            o->mask_h <= MAX_SIZE &&
+            (!comma || (cli_parse_int(comma + 1, &o->mask_hkv) &&
+                        o->mask_hkv > 0 && o->mask_h % o->mask_hkv == 0)))
+            return true;
+    }
+    cli_usage(c, "--heads wants H or H,HKV, such as 32,8, got '%s'", text);
     return false;
 }
 
@@ -490,6 +512,8 @@ static bool set_option(const struct command *c, int id, char *text,
         return parse_size(c, "batch", text, &o->batch);
     case OPT_HEAD:
         return parse_size(c, "head", text, &o->head);
+    case OPT_HEADS:
+        return parse_heads(c, text, o);
     case OPT_TILE:
         return parse_tile(c, text, o);
     case OPT_MEMORY:
@@ -545,7 +569,8 @@ static const char *option_name(int id)
 int options_parse(const struct command *c, int argc, char **argv,
                   const char *const *allowed, struct options *o)
 {
-    *o = (struct options){.seed = 1, .mask_sq = -1, .mask_skv = -1};
+    *o = (struct options){
+        .seed = 1, .mask_sq = -1, .mask_skv = -1, .mask_h = -1, .mask_hkv = -1};
     struct option taken[N_OPTIONS + 1];
     select_options(allowed, taken);
     opterr = 0;
