@@ -16,6 +16,7 @@
  * no guards, so what its slot says holds at all cells. */
 #include "compiler/passes/verdict_build.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "compiler/ir/scratch.h"
@@ -328,6 +329,29 @@ static bool has_rule(enum ir_op op)
     return op != IR_LEN_Q && op != IR_LEN_KV && op != IR_SCORE;
 }
 
+/* x * x, or x to a power of 2, 4 and so on. */
+static bool is_even_power(const struct ir_graph *g, ir_ref r)
+{
+    if (ir_is(g, r, IR_IMUL) || ir_is(g, r, IR_FMUL))
+        return ir_arg(g, r, 0) == ir_arg(g, r, 1);
+    if (!ir_is(g, r, IR_FPOW) || !ir_is(g, ir_arg(g, r, 1), IR_CONST_F))
+        return false;
+    const double power = ir_node(g, ir_arg(g, r, 1))->f;
+    return power > 0 && fmod(power, 2) == 0;
+}
+
+/* An even power as that of |x|, whose interval says that it is not below 0.
+ * Others as they are. */
+static ir_ref of_magnitude(struct ir_graph *g, ir_ref r)
+{
+    if (!is_even_power(g, r))
+        return r;
+    const ir_ref size = ir_abs(g, ir_arg(g, r, 0)), y = ir_arg(g, r, 1);
+    return ir_is(g, r, IR_FPOW) && ir_node(g, y)->f != 2
+               ? ir_pow(g, size, y)
+               : ir_mul(g, size, size);
+}
+
 static int choose(struct verdict_builder *b, ir_ref r,
                   struct verdict_guards guards)
 {
@@ -346,8 +370,12 @@ static int choose(struct verdict_builder *b, ir_ref r,
 static int mixed(struct verdict_builder *b, ir_ref r,
                  struct verdict_guards guards)
 {
+    const ir_ref same = of_magnitude(b->g, r);
+    const int known = same != r ? find(b, same, guards) : -1;
+    if (b->g->failed || known >= 0)
+        return known;
     b->depth++;
-    const int out = choose(b, r, guards);
+    const int out = choose(b, same, guards);
     b->depth--;
     return out;
 }

@@ -202,5 +202,60 @@ if row "video_3d" then -- t, y, x of 8 x 8 frames by tables of each
     return s + t[ti - tj + 32] + y[yi - yj + 7] + x[xi - xj + 7]
   end)
 end
+if row "cope" then -- positions that are counted by gates, between two embeddings
+  local pos, emb = T("positive1", "f32", { "H", "q", "kv" }), T("dense3", "f32", { "H", "q", 33 })
+  score(function(s, b, h, i, j)
+    local p = facc.clamp(pos[h][i][j] * 30 - 5, 0, 32)
+    local up, down = math.ceil(p), math.floor(p)
+    return s + emb[h][i][up] * (p - down) + emb[h][i][down] * (1 - (p - down))
+  end)
+  mask(causal)
+end
+if row "dape" then -- a small network of the score and its bias
+  local w1, w2 = T("w1", "f32", { "H", 2, 6 }), T("w2", "f32", { "H", 6 })
+  local function leaky(x, slope) return math.max(x, (slope or 0.01) * x) end
+  score(function(s, b, h, i, j)
+    local bias, out = -(2 ^ (-2 * (h + 1))) * math.abs(i - j), 0
+    for k = 0, 5 do out = out + leaky(s * w1[h][0][k] + bias / 8 * w1[h][1][k]) * w2[h][k] end
+    return s + bias + out
+  end)
+  mask(causal)
+end
+if row "adaptive_span" then -- a ramp to -inf at a distance that each row has
+  local z = T("positive1", "f32", { "H", "q" })
+  score(function(s, b, h, i, j)
+    local soft = facc.clamp((32 + 64 * z[h][i] - (i - j)) / 32, 0.0, 1.0)
+    return s + math.log(soft)
+  end)
+  mask(causal)
+end
+if row "hann_window" then
+  score(function(s, b, h, i, j)
+    local d = i - j
+    return s + math.log(math.abs(d) < 48 and 0.5 * (1 + math.cos(math.pi * d / 48)) or 0)
+  end)
+end
+if row "cosformer" then
+  score(function(s, b, h, i, j)
+    return facc.relu(s) * math.cos((i - j) / math.max(facc.size.q, facc.size.kv) * math.pi / 2)
+  end)
+end
+if row "circular" then -- a table of distances on a circle
+  local n, t = 2 ^ 8, T("xl", "f32", { 2 ^ 7 + 1, "H" })
+  score(function(s, b, h, i, j)
+    local d = (i - j) % 256
+    if d > n // 2 then d = 256 - d end
+    return s + t[d][h]
+  end)
+end
+if row "points_within" then -- by the square of a distance that is measured
+  local x, y = T("seconds", "f32", { "B", S }), T("y", "f32", { "B", S })
+  local function square(b, i, j)
+    local dx, dy = x[b][i] - x[b][j], y[b][i] - y[b][j]
+    return dx * dx + dy * dy
+  end
+  score(function(s, b, h, i, j) return s - square(b, i, j) / 2 ^ (h + 5) end)
+  mask(function(b, h, i, j) return square(b, i, j) < 12.5 * 12.5 end)
+end
 
 return facc.attention(chosen)

@@ -145,6 +145,8 @@ static inline double data_more(const struct data *d, const char *name,
         return (double)(RANDOM(64) - 32);
     if (IS("csr_first"))
         return (double)(i * 6 - (i > 0 ? (i * 7) % 5 : 0));
+    if (IS("place")) /* in its document */
+        return (double)(at[1] - d->docs_b[i].first[d->docs_b[i].id[at[1]]]);
     if (IS("pad_left"))
         return (double)(13 + 70 * i);
     if (IS("time")) /* milliseconds since 1970 */

@@ -6,7 +6,7 @@
 #include "compiler/compile.h"
 #include "tests/conformance/data.h"
 
-enum { LIST_MOST = 400, LIST_FILES = 8, LIST_FILE = 1 << 15 };
+enum { LIST_MOST = 512, LIST_FILES = 8, LIST_FILE = 1 << 15 };
 static const char *const list_files[LIST_FILES] = {
     "scores",   "masks",     "biases",    "functions",
     "patterns", "sequences", "spellings", "odd"};

@@ -192,4 +192,112 @@ if row "moba" then -- a gate of each query for each chunk
   end)
 end
 
+-- ---- masks: models of images and videos ----------------------------------------------
+
+if row "disc" then -- neighbours by the square of their distance, in rows of 45
+  mask(function(b, h, i, j)
+    local dy, dx = i // 45 - j // 45, i % 45 - j % 45
+    return dy * dy + dx * dx <= 36
+  end)
+end
+if row "disc_of_powers" then -- the same with a root and a corner cut off
+  local c = P("c", "f32")
+  mask(function(b, h, i, j)
+    local dy, dx = i // 45 - j // 45, i % 45 - j % 45
+    return math.sqrt(dy ^ 2 + dx ^ 2) < c / 4 + 1.25 and dy ^ 4 + dx ^ 4 <= 1400
+  end)
+end
+if row "radial" then -- Radial Attention: bands that halve as frames are further away
+  local n = 64
+  mask(function(b, h, i, j)
+    local frames = math.abs(i // n - j // n)
+    if j < n or frames <= 1 then return true end
+    local width = math.max(n >> math.floor(math.log(frames, 2)), 1)
+    return math.abs(i % n - j % n) < width
+  end)
+end
+if row "self_forcing" then -- blocks of frames, a window of some, a first one for all
+  local cfg = { frame = 40, block = 3, window = 6, sinks = 1 }
+  mask(function(b, h, i, j)
+    local size = cfg.frame * cfg.block
+    local ends = math.min((i // size + 1) * size, facc.len.kv(b))
+    return j < ends and (j >= ends - cfg.window * cfg.frame or j < cfg.sinks * cfg.frame)
+  end)
+end
+if row "na3d_options" then -- axes in a loop, each with options of its own
+  local shape, options = { 6, 16, 24 }, {
+    { kernel = 3, causal = true }, { kernel = 7 }, { kernel = 3, dilation = 2 },
+  }
+  local function unravel(n)
+    local at = {}
+    for axis = #shape, 1, -1 do
+      at[axis] = n % shape[axis]
+      n = n // shape[axis]
+    end
+    return at
+  end
+  mask(function(b, h, i, j)
+    local p, r = unravel(i), unravel(j)
+    for axis, o in ipairs(options) do
+      local d = o.dilation or 1
+      if p[axis] % d ~= r[axis] % d then return false end
+      local x, y = p[axis] // d, r[axis] // d
+      local n = (shape[axis] - p[axis] % d + d - 1) // d
+      local first = o.causal and x - o.kernel + 1 or facc.clamp(x - o.kernel // 2, 0, n - o.kernel)
+      if y < first or y >= first + o.kernel or (o.causal and y > x) then return false end
+    end
+    return true
+  end)
+end
+if row "hilbert" then -- neighbours in an image that is stored along Hilbert's curve
+  local where = facc.where
+  local function at(d)
+    local t, x, y, s = d, 0, 0, 1
+    for _ = 1, 6 do
+      local rx, ry = t // 2 & 1, (t ~ t // 2) & 1
+      local function turned() return ry == 0 and rx == 1 end
+      local function swapped() return ry == 0 end
+      x, y = where(turned, s - 1 - x, x), where(turned, s - 1 - y, y)
+      x, y = where(swapped, y, x) + s * rx, where(swapped, x, y) + s * ry
+      t, s = t // 4, s * 2
+    end
+    return x, y
+  end
+  mask(function(b, h, i, j)
+    local x, y = at(i)
+    local z, w = at(j)
+    return math.abs(x - z) <= 3 and math.abs(y - w) <= 3
+  end)
+end
+if row "rectangle_band" then -- around the diagonal of a rectangle, in real numbers
+  mask(function(b, h, i, j)
+    return math.abs(i * facc.len.kv(b) / facc.len.q(b) - j) <= 64
+  end)
+end
+
+-- ---- masks: sparse models ---------------------------------------------------------------
+
+if row "longnet" then -- segments with a dilation each, moved by heads
+  local segments = { { w = 64, r = 1 }, { w = 128, r = 2 }, { w = 512, r = 4 } }
+  mask(function(b, h, i, j)
+    if j > i then return false end
+    for _, s in ipairs(segments) do
+      local same, phase = i // s.w == j // s.w, h % s.r
+      if same and i % s.w % s.r == phase and j % s.w % s.r == phase then return true end
+    end
+    return false
+  end)
+end
+if row "butterfly" then -- Pixelated Butterfly: blocks that differ in one bit
+  mask(function(b, h, i, j) local x = i // 32 ~ j // 32 return x & (x - 1) == 0 end)
+end
+if row "moba_threshold" then -- chunks whose gate is not below the row's k-th
+  local gate, least = T("gates", "f32", { "H", "q", S // 64 }), T("row_least", "f32", { "H", "q" })
+  mask(function(b, h, i, j)
+    local x, y = i // 64, j // 64
+    if x == y then return i >= j end
+    return y < x and gate[h][i][y] >= least[h][i]
+  end)
+end
+
 return facc.attention(chosen)

@@ -143,5 +143,75 @@ end
 if row "strict_future_and_self" then
   mask(function(b, h, i, j) return j > i + 2 or j == i or not (j ~= i + 1) end)
 end
+if row "position_ids" then -- documents by positions that begin again at 0
+  local at = T("place", "i64", { "B", S })
+  mask(function(b, h, i, j) return i >= j and i - at[b][i] == j - at[b][j] end)
+end
+if row "segments_counted" then -- by the boundaries before a token
+  local first = T("csr_first", "i32", { 33 })
+  local function segment(t) return facc.sum(32, function(k) return t >= first[k + 1] * 10 and 1 or 0 end) end
+  mask(function(b, h, i, j) return segment(i) == segment(j) end)
+end
+if row "segments_bisected" then
+  local first = T("csr_first", "i32", { 33 })
+  local function segment(t)
+    local low, high = 0, 32
+    for _ = 1, 5 do
+      local middle = (low + high) // 2
+      local function right() return first[middle] * 10 <= t end
+      low, high = facc.where(right, middle, low), facc.where(right, high, middle)
+    end
+    return low
+  end
+  mask(function(b, h, i, j) return i >= j and segment(i) == segment(j) end)
+end
+if row "tree_bytes" then -- bits of 64 drafts behind a prompt, eight in a byte
+  local tree = T("below256", "u8", { 64, 8 })
+  mask(function(b, h, i, j)
+    local past = facc.len.kv(b) - 64
+    if j < past then return true end
+    local bit = facc.min(j - past, 63)
+    return tree[i % 64][bit // 8] >> bit % 8 & 1 == 1
+  end)
+end
+if row "lookahead_decoding" then -- columns of n-grams behind a prompt
+  local past, columns = 200, 20
+  mask(function(b, h, i, j)
+    if j < past then return true end
+    local k = j - past
+    local own = k % columns == i % columns and k // columns <= i // columns
+    return k // columns == 0 and k % columns <= i % columns or i >= columns and own
+  end)
+end
+if row "prefill_window_or_none" then -- a window that a param may turn off, and sinks
+  local done, w, sinks = T("pad_left", "i32", { "B" }), P("w", "i32"), P("W", "i32")
+  mask(function(b, h, i, j)
+    local at = i + done[b]
+    return j <= at and (w <= 0 or at - j < w or j < sinks)
+  end)
+end
+if row "memory_ends" then -- Recurrent Memory Transformer: tokens that read and that write
+  local M = 16
+  mask(function(b, h, i, j)
+    local n = facc.len.q(b)
+    local reads, writes = { i < M, j < M }, { i >= n - M, j >= n - M }
+    if writes[1] or reads[2] then return true end
+    return not reads[1] and not writes[2] and j <= i
+  end)
+end
+if row "regional_prompts" then -- text of four regions, then an image
+  local region, part = T("some_pixels", "bool", { 4, S }), T("below4", "u8", { 64 })
+  local n = 64
+  mask(function(b, h, i, j)
+    local text, key = i < n, j < n
+    if text and key then return part[i] == part[j] end
+    if text then return region[part[i]][j - n] end
+    return not key or region[part[j]][i - n]
+  end)
+end
+if row "kinds_bits" then -- which kinds a kind of token sees, as bits
+  local kind, sees = T("part", "i32", { "B", S }), T("below8", "u8", { 3 })
+  mask(function(b, h, i, j) return sees[kind[b][i]] & 1 << kind[b][j] ~= 0 end)
+end
 
 return facc.attention(chosen)
