@@ -43,10 +43,11 @@ ir_ref ir_fail_memory(struct ir_graph *g)
 ir_ref ir_fail_range(struct ir_graph *g)
 {
     g->failed = true;
-    diag_set(g->diag, DIAG_SCRIPT, "trace", g->file, (int)g->line,
-             "integer arithmetic leaves 64 bits (positions and sizes count as "
-             "up to 2^31 - 1, i64 values as within 2^60); bound an operand by "
-             "facc.clamp, or make it a float by facc.float");
+    diag_set(
+        g->diag, DIAG_SCRIPT, "trace", g->file, (int)g->line,
+        "integer arithmetic leaves 64 bits (positions and sizes count as "
+        "up to 2^31 - 1, i64 values as within 2^60); bound an operand by & or "
+        "facc.clamp, or make it a float by facc.float");
     return IR_NONE;
 }
 

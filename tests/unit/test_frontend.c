@@ -266,7 +266,8 @@ static const struct trap traps[] = {
      "integer '%' by zero"},
     {"mask = function(b, h, q, kv) return q * kv * q > 7 end",
      "integer arithmetic leaves 64 bits (positions and sizes count as up to "
-     "2^31 - 1, i64 values as within 2^60); bound an operand by facc.clamp, or "
+     "2^31 - 1, i64 values as within 2^60); bound an operand by & or "
+     "facc.clamp, or "
      "make it a float by facc.float"},
     {"mask = function(b, h, q, kv) return facc.clamp(q, 0, 4095) * kv * "
      "math.min(q, 4095) > 7 and facc.float(q) * kv * q > 7 end",
