@@ -205,7 +205,7 @@ end
 if row "cope" then -- positions that are counted by gates, between two embeddings
   local pos, emb = T("positive1", "f32", { "H", "q", "kv" }), T("dense3", "f32", { "H", "q", 33 })
   score(function(s, b, h, i, j)
-    local p = facc.clamp(pos[h][i][j] * 30 - 5, 0, 32)
+    local p = facc.clamp(pos[h][i][j] * 30 - 5, 0.25, 31.75)
     local up, down = math.ceil(p), math.floor(p)
     return s + emb[h][i][up] * (p - down) + emb[h][i][down] * (1 - (p - down))
   end)
@@ -218,14 +218,6 @@ if row "dape" then -- a small network of the score and its bias
     local bias, out = -(2 ^ (-2 * (h + 1))) * math.abs(i - j), 0
     for k = 0, 5 do out = out + leaky(s * w1[h][0][k] + bias / 8 * w1[h][1][k]) * w2[h][k] end
     return s + bias + out
-  end)
-  mask(causal)
-end
-if row "adaptive_span" then -- a ramp to -inf at a distance that each row has
-  local z = T("positive1", "f32", { "H", "q" })
-  score(function(s, b, h, i, j)
-    local soft = facc.clamp((32 + 64 * z[h][i] - (i - j)) / 32, 0.0, 1.0)
-    return s + math.log(soft)
   end)
   mask(causal)
 end

@@ -212,7 +212,7 @@ if row "radial" then -- Radial Attention: bands that halve as frames are further
   mask(function(b, h, i, j)
     local frames = math.abs(i // n - j // n)
     if j < n or frames <= 1 then return true end
-    local width = math.max(n >> math.floor(math.log(frames, 2)), 1)
+    local width = math.max(n >> math.floor(math.log(frames + 0.5, 2)), 1)
     return math.abs(i % n - j % n) < width
   end)
 end
