@@ -159,7 +159,7 @@ MUTATIONS = [
     (PLANE_FILE, "^ r * kUnits / 8 % kUnits", "", "numbers.plane2.3.1"),
     (PLANE_FILE, "(unit ^ 16 * (units % kUnits))", "(unit + 16 * (units % kUnits))", "numbers.plane4.2.80"),
     (PLANE_FILE, "words[n % 2 * 2 + half]", "words[half * 2 + n % 2]", "numbers.plane2.3.1"),
-    (PLANE_FILE, "at + 8 * kPlaneWidth", "at", "numbers.plane4.3.1"),
+    (PLANE_FILE, "address(n) + 8 * kPlaneWidth", "address(n)", "numbers.plane4.3.1"),
     (SCHEDULER, "kPlanes ? Item{head % args.B, head / args.B, tile, 0}", "false ? Item{0, 0, tile, 0}", "tags.plane2.2.2"),
     (SCHEDULER, "number / n % tiles", "number % tiles", "tags.plane2.3.1"),
     (SCHEDULER, " / together(args) * together(args);", ";", "tags.plane2_causal.2.2"),
