@@ -361,7 +361,9 @@ static const char *advice_on(const char *text)
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (strncmp(text, known[k].start, strlen(known[k].start)) == 0)
             return known[k].advice;
-    if (strstr(text, "attempt to compare two nil values"))
+    const char *standard = &STANDARD_CHUNK[1]; /* without the @ */
+    if (strncmp(text, standard, strlen(standard)) == 0 &&
+        strstr(text, "attempt to compare two nil values"))
         return " (a mod is given as it is: mask_mod = facc.mods.causal)";
     bool bound =
         strncmp(text, "bad 'for' ", 10) == 0 &&

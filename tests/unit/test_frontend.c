@@ -174,6 +174,8 @@ static const struct trap traps[] = {
     {"mask = facc.mods.causal()",
      "facc.mods:69: attempt to compare two nil values (a mod is given as it "
      "is: mask_mod = facc.mods.causal)"},
+    {"local t = {} mask = function(b, h, q, kv) return t.low <= t.high end",
+     "attempt to compare two nil values"},
     {"mask = facc.mods.sliding_window",
      "the function must return true or false, got a function; one that makes "
      "a mod, as facc.mods.sliding_window(100), is called"},
