@@ -329,7 +329,7 @@ static bool has_rule(enum ir_op op)
     return op != IR_LEN_Q && op != IR_LEN_KV && op != IR_SCORE;
 }
 
-/* x * x, or x to a power of 2, 4 and so on. */
+/* x * x, which x ^ 2 is, too, or x to a power of 4, 6 and so on. */
 static bool is_even_power(const struct ir_graph *g, ir_ref r)
 {
     if (ir_is(g, r, IR_IMUL) || ir_is(g, r, IR_FMUL))
@@ -346,10 +346,9 @@ static ir_ref of_magnitude(struct ir_graph *g, ir_ref r)
 {
     if (!is_even_power(g, r))
         return r;
-    const ir_ref size = ir_abs(g, ir_arg(g, r, 0)), y = ir_arg(g, r, 1);
-    return ir_is(g, r, IR_FPOW) && ir_node(g, y)->f != 2
-               ? ir_pow(g, size, y)
-               : ir_mul(g, size, size);
+    const ir_ref size = ir_abs(g, ir_arg(g, r, 0));
+    return ir_is(g, r, IR_FPOW) ? ir_pow(g, size, ir_arg(g, r, 1))
+                                : ir_mul(g, size, size);
 }
 
 static int choose(struct verdict_builder *b, ir_ref r,
@@ -371,11 +370,10 @@ static int mixed(struct verdict_builder *b, ir_ref r,
                  struct verdict_guards guards)
 {
     const ir_ref same = of_magnitude(b->g, r);
-    const int known = same != r ? find(b, same, guards) : -1;
-    if (b->g->failed || known >= 0)
-        return known;
+    if (same != r)
+        return verdict_slot(b, same, guards);
     b->depth++;
-    const int out = choose(b, same, guards);
+    const int out = choose(b, r, guards);
     b->depth--;
     return out;
 }

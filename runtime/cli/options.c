@@ -281,22 +281,33 @@ static bool parse_size(const struct command *c, const char *name,
     return false;
 }
 
+static bool take_positive(const char *text, int64_t *out)
+{
+    return cli_parse_int(text, out) && *out > 0 && *out <= MAX_SIZE;
+}
+
+/* Two positive sizes with that character between them. */
+static bool take_pair(const char *text, char between, int64_t *first,
+                      int64_t *second)
+{
+    char item[CLI_ITEM];
+    const char *at = strchr(text, between);
+    const size_t n = at ? (size_t)(at - text) : CLI_ITEM;
+    if (n >= CLI_ITEM)
+        return false;
+    memcpy(item, text, n);
+    item[n] = '\0';
+    return take_positive(item, first) && take_positive(at + 1, second);
+}
+
 /* H or H,HKV */
 static bool parse_heads(const struct command *c, const char *text,
                         struct options *o)
 {
-    char heads[CLI_ITEM];
-    const char *comma = strchr(text, ',');
-    size_t n = comma ? (size_t)(comma - text) : strlen(text);
-    if (n < CLI_ITEM) {
-        memcpy(heads, text, n);
-        heads[n] = '\0';
-        if (cli_parse_int(heads, &o->mask_h) && o->mask_h > 0 &&
-            o->mask_h <= MAX_SIZE &&
-            (!comma || (cli_parse_int(comma + 1, &o->mask_hkv) &&
-                        o->mask_hkv > 0 && o->mask_h % o->mask_hkv == 0)))
-            return true;
-    }
+    if (!strchr(text, ',') ? take_positive(text, &o->mask_h)
+                           : take_pair(text, ',', &o->mask_h, &o->mask_hkv) &&
+                                 o->mask_h % o->mask_hkv == 0)
+        return true;
     cli_usage(c, "--heads wants H or H,HKV, such as 32,8, got '%s'", text);
     return false;
 }
@@ -305,17 +316,8 @@ static bool parse_heads(const struct command *c, const char *text,
 static bool parse_tile(const struct command *c, const char *text,
                        struct options *o)
 {
-    char rows[CLI_ITEM];
-    const char *x = strchr(text, 'x');
-    size_t n = x ? (size_t)(x - text) : CLI_ITEM;
-    if (n < CLI_ITEM) {
-        memcpy(rows, text, n);
-        rows[n] = '\0';
-        if (cli_parse_int(rows, &o->tile_q) &&
-            cli_parse_int(x + 1, &o->tile_kv) && o->tile_q > 0 &&
-            o->tile_kv > 0 && o->tile_q <= MAX_SIZE && o->tile_kv <= MAX_SIZE)
-            return true;
-    }
+    if (take_pair(text, 'x', &o->tile_q, &o->tile_kv))
+        return true;
     cli_usage(c, "--tile wants ROWSxCOLUMNS, such as 128x64, got '%s'", text);
     return false;
 }

@@ -3,22 +3,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 
 #include "templates/common/kernel_args.h"
+#include "tests/unit/timing.h"
 
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
 #define FACC_FN inline
 #define FACC_CALL static
-
-static double seconds_now()
-{
-    timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 template <class T> static T __ldg(const T *p)
 {

@@ -11,12 +11,12 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "tests/conformance/list.h"
 #include "tests/fuzz/modgen.h"
 #include "tests/unit/verdict_cells.h"
 #include "tests/unit/suite.h"
+#include "tests/unit/timing.h"
 
 #ifdef FACC_VERIFY /* slow: sanitizers */
 enum { SCALE = 8 };
@@ -33,13 +33,6 @@ static bool is_long(void)
 static bool is_verbose(void)
 {
     return getenv("FACC_TEST_VERBOSE") != NULL;
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* --- soundness ------------------------------------------------------------ */
@@ -170,7 +163,7 @@ START_TEST(random_masks)
 {
     static char text[MODGEN_TEXT];
     struct tally t = {0};
-    double began = seconds();
+    double began = wall_seconds();
     for (uint64_t k = 1; t.tiles < n_tiles / 4 * 3; k++) {
         char label[32];
         uint64_t seed = k + (is_long() ? 1000000 : 0);
@@ -186,7 +179,7 @@ START_TEST(random_masks)
         }
         program_free(p);
     }
-    print_tally("random masks", &t, seconds() - began);
+    print_tally("random masks", &t, wall_seconds() - began);
     ck_assert_int_eq(t.outside, 0);
     ck_assert_int_gt(t.decided, t.really / 2);
 }
@@ -289,7 +282,7 @@ START_TEST(list_at_random_lengths)
     static struct data d;
     int n = list_open(list, list_has_mask);
     struct tally t = {0};
-    double began = seconds();
+    double began = wall_seconds();
     ck_assert_int_ge(n, 100);
     for (int r = 0; t.tiles < n_tiles / 4; r++) {
         uint64_t seed = 7000 + (uint64_t)r;
@@ -302,7 +295,7 @@ START_TEST(list_at_random_lengths)
         }
     }
     list_close(list, n);
-    print_tally("list, random lengths", &t, seconds() - began);
+    print_tally("list, random lengths", &t, wall_seconds() - began);
     ck_assert_int_eq(t.outside, 0);
     ck_assert_int_gt(t.decided, t.really / 2);
 }
@@ -382,13 +375,13 @@ static double sharpness(const struct list_entry *e, const struct eval_env *env,
         ck_assert_msg(cells_make(&c, e->p->plan, EVAL_F32, env, bh, 1 + bh, &d),
                       "%s: %s", e->name, d.message);
         verdict_state_head(s, bh, 1 + bh);
-        double began = seconds();
+        double began = wall_seconds();
         for (int k = 0; k < 4; k++) {
             double x = missed(e->name, s, &c, shapes[k][0], shapes[k][1], t);
             share[k] = bh == 0 || x > share[k] ? x : share[k];
             worst = x > worst ? x : worst;
         }
-        took += seconds() - began;
+        took += wall_seconds() - began;
         cells_free(&c);
     }
     verdict_state_free(s);
@@ -406,7 +399,7 @@ START_TEST(list_is_sharp)
     static struct data d;
     int n = list_open(list, list_has_mask), over = 0;
     struct tally t = {0};
-    double began = seconds(), ns, sum = 0, slowest = 0;
+    double began = wall_seconds(), ns, sum = 0, slowest = 0;
     memset(&d, 0, sizeof d);
     d.env = (struct eval_env){
         .B = 2, .H = 4, .Hkv = 2, .Sq = DATA_TOKENS, .Skv = DATA_TOKENS};
@@ -430,7 +423,7 @@ START_TEST(list_is_sharp)
         }
         t.masks++;
     }
-    print_tally("list, S = 2,048", &t, seconds() - began);
+    print_tally("list, S = 2,048", &t, wall_seconds() - began);
     printf("interpreted verdict: %.0f ns on average, %.0f at most\n",
            sum / (double)t.masks, slowest);
     list_close(list, n);
